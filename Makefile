@@ -1,0 +1,44 @@
+# make          this list
+# make demo     learn the embedded growing graph and draw its report
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+DEMO   := runs/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
+
+demo: $(VENV)/.installed ## set up, learn the embedded graph "brick" with LKGE, draw tables and figures
+	@rm -rf $(DEMO)
+	$(BIN)/lkge run --dataset brick --method lkge --out $(DEMO)
+	$(BIN)/lkge report $(DEMO)
+
+test: $(VENV)/.installed-dev ## set up, then lint, types, layers and tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2
+
+bench: $(VENV)/.installed-benchmarks ## set up, then measure speed side by side
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the virtual environment, caches and the demo run
+	rm -rf $(VENV) $(DEMO) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
+
+# Each stamp says: these extras are installed, and pyproject.toml has not changed since.
+$(VENV)/bin/python:
+	@echo "Setting up $(VENV), which takes a minute or two the first time"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@

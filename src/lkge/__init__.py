@@ -1,0 +1,67 @@
+"""Lifelong embeddings for knowledge graphs that grow.
+
+    graph = lkge.load("brick")
+    run = lkge.run(graph, method="lkge", seed=1)
+    run.results.mrr
+    run.predictor.top_k("Hot_Water_Pump", "hasAssociatedTag", k=10)
+
+The names below are the public face. Those that need torch or numpy are imported at first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from lkge.config import Settings
+from lkge.errors import (
+    DamagedFile,
+    DataError,
+    LkgeError,
+    RunError,
+    SettingsError,
+    UnknownName,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DamagedFile",
+    "DataError",
+    "GrowingGraph",
+    "LkgeError",
+    "Results",
+    "Run",
+    "RunError",
+    "Settings",
+    "SettingsError",
+    "Snapshot",
+    "UnknownName",
+    "__version__",
+    "load",
+    "run",
+]
+
+if TYPE_CHECKING:
+    from lkge.api import Run, load, run
+    from lkge.data.snapshots import GrowingGraph, Snapshot
+    from lkge.evaluation.results import Results
+else:
+    _HOMES = {
+        "GrowingGraph": "lkge.data.snapshots",
+        "Results": "lkge.evaluation.results",
+        "Run": "lkge.api",
+        "Snapshot": "lkge.data.snapshots",
+        "load": "lkge.api",
+        "run": "lkge.api",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

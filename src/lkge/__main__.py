@@ -1,0 +1,5 @@
+"""`python -m lkge` is `lkge`."""
+
+from lkge.cli import main
+
+main()

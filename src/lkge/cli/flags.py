@@ -1,0 +1,95 @@
+"""Every field of `Settings` as a flag of a command: names, types and defaults come from there."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from lkge.config import Settings, from_toml
+
+GRAPH, MODEL, TRAINING, LKGE, MACHINE = "Graph and method", "Model", "Training", "LKGE", "Machine"
+
+HELP: Mapping[str, tuple[str, str]] = {
+    "dataset": (GRAPH, "A name from `lkge datasets list`, a folder, or a zip archive."),
+    "method": (GRAPH, "lkge, fine-tune, re-train or snapshot."),
+    "seed": (GRAPH, "The same seed gives the same bytes on the same machine."),
+    "score": (MODEL, "The score function of a fact."),
+    "dim": (MODEL, "Coordinates per entity and relation."),
+    "batch_size": (TRAINING, "Positive facts per step."),
+    "learning_rate": (TRAINING, "Step size of Adam."),
+    "negatives": (TRAINING, "Corrupted facts per positive fact."),
+    "margin": (TRAINING, "γ: how much farther a negative must lie than its positive."),
+    "max_epochs": (TRAINING, "Epochs per snapshot, at most."),
+    "patience": (TRAINING, "Stop a snapshot after so many epochs without a better validation MRR."),
+    "alpha": (LKGE, "α: weight of the pull towards the old embeddings."),
+    "beta": (LKGE, "β: weight of the masked autoencoder."),
+    "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),
+    "fine_tuning": (LKGE, "Start from the tables of the snapshot before."),
+    "autoencoder": (LKGE, "Learn with the masked autoencoder."),
+    "transfer": (LKGE, "Initialise new rows from old neighbours."),
+    "regularization": (LKGE, "Pull rows towards their old embeddings."),
+    "backend": (MACHINE, "auto, numba (fused CPU kernels) or torch."),
+    "device": (MACHINE, "Where torch computes: cpu, cuda, mps."),
+}
+"""Field of Settings → its panel in `--help`, and what it does."""
+
+Command = Callable[..., None]
+
+
+def option(name: str) -> str:
+    """The flag of a field: `batch_size` is `--batch-size`."""
+    return "--" + name.replace("_", "-")
+
+
+def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """A flag outweighs the file, the file outweighs the defaults."""
+    base = Settings() if config is None else from_toml(config)
+    return base.with_changes(flags)
+
+
+def takes_settings(command: Command) -> Command:
+    """Give a command a flag per setting; those on the command line reach it in `flags`."""
+
+    @functools.wraps(command)
+    def with_flags(*, context: typer.Context, **given: Any) -> None:
+        flags = {name: given.pop(name) for name in HELP}
+        command(flags={n: v for n, v in flags.items() if _was_given(context, n)}, **given)
+
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    parameters = [
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *(parameter for parameter in own if parameter.name != "flags"),
+        *_setting_parameters(),
+    ]
+    with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_flags.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_flags
+
+
+def _setting_parameters() -> list[inspect.Parameter]:
+    types = get_type_hints(Settings)
+    return [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=each.default,
+            annotation=Annotated[types[each.name], _typer_option(each.name)],
+        )
+        for each in dataclasses.fields(Settings)
+    ]
+
+
+def _typer_option(name: str) -> Any:
+    panel, text = HELP[name]
+    return typer.Option(help=text, rich_help_panel=panel)
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -1,0 +1,68 @@
+"""How commands speak: tables or JSON on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from lkge.errors import RunError
+
+USER_ERROR = 2
+INTERRUPTED = 130
+
+DataPath = Annotated[
+    Path | None, typer.Option("--data", help="A folder or archive to look for datasets in.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+
+def say_error(message: str) -> None:
+    """One red line on stderr."""
+    _say(f"error: {message}", "red")
+
+
+def say_warning(message: str) -> None:
+    """One yellow line on stderr."""
+    _say(f"warning: {message}", "yellow")
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and end with the exit code for what the user can mend."""
+    say_error(message)
+    raise typer.Exit(USER_ERROR)
+
+
+def require_unused(folder: Path, remedy: str) -> None:
+    """Refuse a folder that holds something, or a file of that name."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder}: exists already: {remedy}")
+
+
+def print_json(tree: Any) -> None:
+    """A tree of plain values as JSON; nan and infinities, which JSON lacks, become null."""
+    typer.echo(json.dumps(_finite(tree), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(tree: Any) -> Any:
+    match tree:
+        case float() if not math.isfinite(tree):
+            return None
+        case str():
+            return tree
+        case Mapping():
+            return {name: _finite(value) for name, value in tree.items()}
+        case Sequence():
+            return [_finite(value) for value in tree]
+        case _:
+            return tree
+
+
+def _say(line: str, style: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print(line, style=style, markup=False, highlight=False, soft_wrap=True)

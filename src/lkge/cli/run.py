@@ -1,0 +1,132 @@
+"""`lkge run`: learn a growing graph, or go on with a run that was stopped."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lkge.cli.flags import option, settings_from, takes_settings
+from lkge.cli.output import INTERRUPTED, AsJson, DataPath, print_json, require_unused
+from lkge.config import Settings, from_toml
+from lkge.errors import RunError, SettingsError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lkge.api import Run
+    from lkge.learning.progress import Listener
+
+
+@takes_settings
+def command(
+    *,
+    flags: Mapping[str, Any],
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with settings; a flag outweighs it.")
+    ] = None,
+    data: DataPath = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run folder to make.", show_default="runs/DATASET-METHOD-SEED"),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with this run folder, where it was stopped.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Learn a growing graph, snapshot by snapshot, and keep what was learned in a run folder."""
+    from rich.console import Console
+
+    if resume is not None:
+        _refuse_beside_resume(flags, config, out)
+        settings, folder = _settings_of(resume), resume
+    else:
+        settings = settings_from(config, flags)
+        folder = out or default_folder(settings)
+        again = f"--resume {shlex.quote(str(folder))}"
+        require_unused(folder, f"go on with it by {again}, or name another folder with --out")
+    console = Console(stderr=as_json)
+    with _stoppable(folder, data), _progress(console, settings, quiet) as listener:
+        done = _learn(settings, folder, data, listener, again=resume is not None)
+    _show(done, console, as_json)
+
+
+def default_folder(settings: Settings) -> Path:
+    """`runs/<dataset>-<method>-<seed>`; a dataset given as a path lends its last name."""
+    dataset = Path(settings.dataset).resolve().name.removesuffix(".zip")
+    return Path("runs") / f"{dataset}-{settings.method}-{settings.seed}"
+
+
+def resume_line(folder: Path, data: Path | None) -> str:
+    """The command that goes on with a run."""
+    words = ["lkge", "run", "--resume", str(folder)]
+    return shlex.join(words if data is None else [*words, "--data", str(data)])
+
+
+def _refuse_beside_resume(flags: Mapping[str, Any], config: Path | None, out: Path | None) -> None:
+    given = [option(name) for name in flags]
+    given += ["--config"] if config else []
+    given += ["--out"] if out else []
+    if given:
+        raise SettingsError(
+            f"--resume goes on with the settings of the run itself: leave out {', '.join(given)}"
+        )
+
+
+def _settings_of(folder: Path) -> Settings:
+    config = folder / "config.toml"
+    if not config.is_file():
+        raise RunError(f"{folder}: not a run folder: it has no config.toml")
+    return from_toml(config)
+
+
+def _learn(
+    settings: Settings, folder: Path, data: Path | None, listener: Listener, *, again: bool
+) -> Run:
+    from lkge import api
+
+    if again:
+        return api.resume(folder, listener=listener, data=data)
+    graph = api.load(settings.dataset, data)
+    return api.run(graph, out=folder, listener=listener, settings=settings)
+
+
+@contextmanager
+def _progress(console: Console, settings: Settings, quiet: bool) -> Iterator[Listener]:
+    from lkge.learning.display import shown
+    from lkge.learning.progress import ignore
+
+    if quiet:
+        yield ignore
+    else:
+        with shown(console, settings.patience) as listener:
+            yield listener
+
+
+@contextmanager
+def _stoppable(folder: Path, data: Path | None) -> Iterator[None]:
+    """Ctrl-C ends the command and says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        begun = (folder / "config.toml").is_file()
+        advice = f"To go on: {resume_line(folder, data)}" if begun else "Nothing was learned yet."
+        typer.echo(f"\nStopped. {advice}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _show(done: Run, console: Console, as_json: bool) -> None:
+    from lkge.reports.tables import terminal_tables
+
+    if as_json:
+        print_json(done.results.to_json())
+        return
+    console.print(terminal_tables([done.results])[0])
+    if done.folder is not None:
+        console.print(f"Kept in {done.folder}. More: lkge report {done.folder}", soft_wrap=True)

@@ -1,0 +1,109 @@
+"""The settings of a run: frozen, checked, and the only place with defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, get_type_hints
+
+from lkge.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides the outcome of a run. The defaults are the paper's.
+
+    Omega weighs a row's pull to its old value: `printed` is ω·‖Δ‖² as in Eq. (10), `squared` is
+    ‖ω·Δ‖², as the code behind the paper's tables has it.
+    """
+
+    dataset: str = "brick"
+    method: str = "lkge"
+    seed: int = 11
+    score: str = "transe"
+    dim: int = 200
+    batch_size: int = 2048
+    learning_rate: float = 1e-4
+    negatives: int = 10
+    margin: float = 8.0
+    max_epochs: int = 200
+    patience: int = 3
+    alpha: float = 0.01
+    beta: float = 0.1
+    omega: str = "printed"
+    fine_tuning: bool = True
+    autoencoder: bool = True
+    transfer: bool = True
+    regularization: bool = True
+    backend: str = "auto"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name in ("dim", "batch_size", "negatives", "max_epochs", "patience"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("seed", "alpha", "beta", "margin"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "zero or more")
+        _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above zero")
+        _require(self.omega in OMEGAS, "omega", self.omega, " or ".join(OMEGAS))
+        _require(self.backend in BACKENDS, "backend", self.backend, ", ".join(BACKENDS))
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with some fields replaced; names and types are checked."""
+        types = get_type_hints(type(self))
+        unknown = sorted(set(changes) - set(types))
+        if unknown:
+            raise SettingsError(f"unknown setting {unknown[0]!r}; known are: {', '.join(types)}")
+        return dataclasses.replace(
+            self, **{name: _typed(name, value, types[name]) for name, value in changes.items()}
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field by field, for JSON."""
+        return dataclasses.asdict(self)
+
+    def to_toml(self) -> str:
+        """One `name = value` a line; `from_toml` reads it back."""
+        return "".join(f"{name} = {_literal(value)}\n" for name, value in self.to_dict().items())
+
+
+OMEGAS = ("printed", "squared")
+BACKENDS = ("auto", "numba", "torch")
+
+
+def from_toml(path: Path, base: Settings | None = None) -> Settings:
+    """Settings from a flat TOML file, on top of `base`."""
+    try:
+        changes = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}") from error
+    try:
+        return (base or Settings()).with_changes(changes)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def _require(holds: bool, name: str, value: object, rule: str) -> None:
+    if not holds:
+        raise SettingsError(f"{name} = {value!r} is out of range: it must be {rule}")
+
+
+def _typed(name: str, value: Any, kind: type) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not kind:
+        raise SettingsError(f"{name} = {value!r} must be of type {kind.__name__}")
+    return value
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return repr(value)

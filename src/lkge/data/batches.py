@@ -1,0 +1,42 @@
+"""Shuffled batches with corrupted facts, from an explicit generator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lkge.data.snapshots import Facts
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B facts, each with K corruptions.
+
+    `corruptions` (B, K) are the entities put in; `corrupt_object` (B, K) tells on which side.
+    """
+
+    facts: Facts
+    corruptions: npt.NDArray[np.int32]
+    corrupt_object: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+
+def batches(
+    facts: Facts, size: int, negatives: int, num_entities: int, generator: np.random.Generator
+) -> Iterator[Batch]:
+    """One epoch: every fact once, in random order; each corruption replaces subject or object
+    with probability ½ by an entity drawn uniformly from all of E_i."""
+    order = generator.permutation(len(facts))
+    for start in range(0, len(facts), size):
+        chosen = facts[order[start : start + size]]
+        shape = (len(chosen), negatives)
+        yield Batch(
+            facts=chosen,
+            corruptions=generator.integers(0, num_entities, shape, dtype=np.int32),
+            corrupt_object=generator.integers(0, 2, shape, dtype=np.bool_),
+        )

@@ -1,0 +1,148 @@
+"""Facts by name, to and from files: TSV, CSV, N-Triples, Turtle, Parquet; plain or compressed.
+
+The suffix decides: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`, `.parquet`, and behind it, if the file is
+compressed, `.gz`, `.bz2`, `.xz` or `.zst`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from lkge.data.files import as_data_error, write_bytes_atomically
+from lkge.data.formats import FORMATTERS, PARSERS, Columns, Triple
+from lkge.data.packing import PACKERS, UNPACKERS, unpacked
+from lkge.errors import DataError
+
+
+@dataclass(frozen=True)
+class NamedFacts:
+    """The facts of one file as parallel columns, each fact once, in the order of the file.
+
+    `lines` holds the line of each fact (in Parquet the row, from 1), or is None where a fact has
+    no line of its own, as in Turtle.
+    """
+
+    source: str
+    subjects: Sequence[str]
+    relations: Sequence[str]
+    objects: Sequence[str]
+    lines: Sequence[int] | None
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def __iter__(self) -> Iterator[Triple]:
+        return zip(self.subjects, self.relations, self.objects, strict=True)
+
+    def place_of(self, position: int) -> str:
+        """`file:line` of a fact, or `file` where facts have no lines."""
+        return self.source if self.lines is None else f"{self.source}:{self.lines[position]}"
+
+
+def is_fact_file(name: str) -> bool:
+    """Whether the suffix of `name` is one that `read_facts` knows."""
+    return _suffixes(name)[0] in PARSERS
+
+
+def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -> NamedFacts:
+    """The facts of a file, or of bytes or a binary stream whose file name is `name`."""
+    if name is None:
+        if not isinstance(source, (str, Path)):
+            raise ValueError("bytes and streams need a name, whose suffix tells the format")
+        name = str(source)
+    suffix, compression = _suffixes(name)
+    if suffix not in PARSERS:
+        raise DataError(f"unknown suffix {suffix!r}; known are {_known_suffixes()}", file=name)
+    columns = PARSERS[suffix](unpacked(_bytes_of(source, name), compression, name), name)
+    _require_names(columns, name)
+    return _without_repeats(columns, name)
+
+
+def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
+    """Write facts as TSV, CSV or Parquet, plain or `.gz`, `.bz2`, `.xz`; all of it or nothing."""
+    path = Path(path)
+    suffix, compression = _suffixes(path.name)
+    if suffix not in FORMATTERS or compression not in PACKERS:
+        known = f"{', '.join(FORMATTERS)}, plain or with {', '.join(filter(None, PACKERS))}"
+        raise DataError(f"cannot be written in this format; choose one of {known}", file=path)
+    triples = list(facts)
+    _require_names(_columns_of(triples), str(path))
+    try:
+        data = FORMATTERS[suffix](triples, str(path))
+    except UnicodeEncodeError as error:
+        raise DataError(f"a name is not valid Unicode: {error.reason}", file=path) from error
+    with as_data_error(path):
+        write_bytes_atomically(path, PACKERS[compression](data))
+
+
+def _suffixes(name: str) -> tuple[str, str]:
+    """(format, compression) in lower case; the compression is empty for a plain file."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACKERS else ""
+    return (suffixes[-1] if suffixes else ""), compression
+
+
+def _known_suffixes() -> str:
+    return f"{', '.join(PARSERS)}, each plain or with {', '.join(UNPACKERS)}"
+
+
+def _bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    try:
+        return Path(source).read_bytes() if isinstance(source, (str, Path)) else source.read()
+    except FileNotFoundError:
+        raise DataError("there is no such file; check the path", file=name) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from error
+
+
+def _columns_of(triples: Sequence[Triple]) -> Columns:
+    subjects, relations, objects = ([fact[column] for fact in triples] for column in range(3))
+    return Columns(subjects, relations, objects, range(1, len(triples) + 1))
+
+
+def _require_names(columns: Columns, name: str) -> None:
+    for kind in ("subject", "relation", "object"):
+        names: Sequence[str] = getattr(columns, f"{kind}s")
+        if not all(map(str.strip, names)):
+            position = next(at for at, given in enumerate(names) if not given.strip())
+            raise DataError(
+                f"the {kind} has an empty name; fill it in or remove the fact",
+                file=name,
+                line=columns.lines[position] if columns.lines else None,
+            )
+
+
+def _without_repeats(columns: Columns, name: str) -> NamedFacts:
+    warnings: list[str] = []
+    if columns.left_out:
+        warnings.append(f"{name}: left out {columns.left_out} facts with literals or blank nodes")
+    facts = NamedFacts(name, *columns[:4], tuple(warnings))
+    distinct = set(facts)
+    if len(distinct) == len(facts):
+        return facts
+    first = [_taken(distinct, fact) for fact in facts]
+    again = f"{facts.place_of(first.index(False))}: a fact stands here for the second time"
+    warnings.append(f"{again}; repeats in this file, left out: {first.count(False)}")
+    return NamedFacts(
+        name,
+        list(compress(columns.subjects, first)),
+        list(compress(columns.relations, first)),
+        list(compress(columns.objects, first)),
+        columns.lines and list(compress(columns.lines, first)),
+        tuple(warnings),
+    )
+
+
+def _taken(left: set[Triple], fact: Triple) -> bool:
+    """Whether `fact` was still there to take."""
+    if fact not in left:
+        return False
+    left.remove(fact)
+    return True

@@ -1,0 +1,209 @@
+"""One parser per format, from bytes to columns of names, and back."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
+from typing import NamedTuple
+
+from lkge.errors import DataError
+
+Triple = tuple[str, str, str]
+"""Subject, relation, object, by name."""
+
+
+class Columns(NamedTuple):
+    """What a file holds, before any check of the names. `lines` is None where facts have none."""
+
+    subjects: Sequence[str]
+    relations: Sequence[str]
+    objects: Sequence[str]
+    lines: Sequence[int] | None
+    left_out: int = 0
+
+
+def parse_tsv(data: bytes, name: str) -> Columns:
+    """Three names a line with tabs between them; blank lines do not count."""
+    lines = _decoded(data, name).replace("\r\n", "\n").removesuffix("\r").split("\n")
+    filled = [bool(line.strip(" ")) for line in lines]
+    numbers = list(compress(range(1, len(lines) + 1), filled))
+    lines = list(compress(lines, filled))
+    for line, number in zip(lines, numbers, strict=True):
+        if line.count("\t") != 2:
+            raise _wrong_fields(line.count("\t") + 1, "a tab", name, number)
+    fields = "\t".join(lines).split("\t") if lines else []
+    return Columns(fields[0::3], fields[1::3], fields[2::3], numbers)
+
+
+_HEADERS = {("subject", "relation", "object"), ("head", "relation", "tail"), ("s", "p", "o")}
+
+
+def parse_csv(data: bytes, name: str) -> Columns:
+    """Three names a row with commas between them, quoted where needed; a header is skipped."""
+    reader = csv.reader(io.StringIO(_decoded(data, name), newline=""), strict=True)
+    fields: list[str] = []
+    numbers: list[int] = []
+    start = 1
+    try:
+        for row in reader:
+            if len(row) == 3:
+                fields += row
+                numbers.append(start)
+            elif len(row) > 1 or "".join(row).strip(" "):
+                raise _wrong_fields(len(row), "a comma", name, start)
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"not valid CSV: {error}; mend it", file=name, line=start) from error
+    if tuple(field.strip().lower() for field in fields[:3]) in _HEADERS:
+        del fields[:3], numbers[0]
+    return Columns(fields[0::3], fields[1::3], fields[2::3], numbers)
+
+
+def parse_n_triples(data: bytes, name: str) -> Columns:
+    """One statement a line."""
+    columns, kept = _parse_rdf(data, name, "nt")
+    return columns._replace(lines=list(compress(_statement_lines(data), kept)))
+
+
+def parse_turtle(data: bytes, name: str) -> Columns:
+    """Statements with prefixes and abbreviations; they have no lines of their own."""
+    return _parse_rdf(data, name, "ttl")[0]
+
+
+def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bool]]:
+    """The statements between IRIs, and for every statement whether it is one of them."""
+    import pyoxigraph
+
+    form = pyoxigraph.RdfFormat.from_extension(extension)
+    try:
+        statements = list(pyoxigraph.parse(data.removeprefix(codecs.BOM_UTF8), format=form))
+    except SyntaxError as error:
+        raise DataError(f"{error.msg}; mend it", file=name, line=error.lineno) from error
+    iri = pyoxigraph.NamedNode
+    kept = [
+        isinstance(statement.subject, iri) and isinstance(statement.object, iri)
+        for statement in statements
+    ]
+    facts = list(compress(statements, kept))
+    columns = Columns(
+        [fact.subject.value for fact in facts],
+        [fact.predicate.value for fact in facts],
+        [fact.object.value for fact in facts],
+        lines=None,
+        left_out=len(statements) - len(facts),
+    )
+    return columns, kept
+
+
+def _statement_lines(data: bytes) -> Iterator[int]:
+    """The lines of N-Triples data that hold a statement; the format allows one a line."""
+    for number, line in enumerate(data.splitlines(), start=1):
+        content = line.removeprefix(codecs.BOM_UTF8).strip()
+        if content and not content.startswith(b"#"):
+            yield number
+
+
+_COLUMN_NAMES = (("subject", "head", "s"), ("relation", "predicate", "p"), ("object", "tail", "o"))
+
+
+def parse_parquet(data: bytes, name: str) -> Columns:
+    """Columns subject, relation or predicate, object; else the first three columns of text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        chosen = _fact_columns({field.name: str(field.type) for field in file.schema_arrow}, name)
+        table = file.read(columns=chosen)
+        subjects, relations, objects = (
+            ["" if value is None else value for value in table[column].cast("str").to_pylist()]
+            for column in chosen
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"cannot be read as Parquet ({error}); make it anew", file=name) from error
+    return Columns(subjects, relations, objects, range(1, len(subjects) + 1))
+
+
+def _fact_columns(types: dict[str, str], name: str) -> list[str]:
+    named = [
+        next((column for column in types if column.lower() in names), "") for names in _COLUMN_NAMES
+    ]
+    texts = [column for column, kind in types.items() if "string" in kind]
+    if all(named):
+        return named
+    if len(texts) >= 3:
+        return texts[:3]
+    raise DataError("needs three columns of text: subject, relation, object", file=name)
+
+
+def _decoded(data: bytes, name: str) -> str:
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError("not valid UTF-8; save the file as UTF-8", file=name, line=line) from error
+
+
+def _wrong_fields(found: int, separator: str, name: str, line: int) -> DataError:
+    return DataError(
+        f"expected subject, relation and object with {separator} between them, "
+        f"found {found} field{'' if found == 1 else 's'}; mend this line",
+        file=name,
+        line=line,
+    )
+
+
+def format_tsv(facts: Sequence[Triple], name: str) -> bytes:
+    """The inverse of `parse_tsv`, for names without tabs and line breaks."""
+    for fact in facts:
+        if any(mark in field for field in fact for mark in "\t\r\n"):
+            raise DataError(f"{fact} has a tab or line break; write CSV or Parquet", file=name)
+    return _encoded("".join(f"{subject}\t{relation}\t{obj}\n" for subject, relation, obj in facts))
+
+
+def format_csv(facts: Iterable[Triple], name: str) -> bytes:
+    """The inverse of `parse_csv`, with a header."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([("subject", "relation", "object"), *facts])
+    return _encoded(text.getvalue())
+
+
+def format_parquet(facts: Sequence[Triple], name: str) -> bytes:
+    """The inverse of `parse_parquet`: columns subject, relation, object."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {
+        kind: pa.array([fact[place] for fact in facts], pa.string())
+        for place, kind in enumerate(("subject", "relation", "object"))
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8; a first character that looks like a byte order mark is kept by putting one before."""
+    data = text.encode("utf-8")
+    return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
+
+
+PARSERS: dict[str, Callable[[bytes, str], Columns]] = {
+    ".txt": parse_tsv,
+    ".tsv": parse_tsv,
+    ".csv": parse_csv,
+    ".nt": parse_n_triples,
+    ".ttl": parse_turtle,
+    ".parquet": parse_parquet,
+}
+
+FORMATTERS: dict[str, Callable[[Sequence[Triple], str], bytes]] = {
+    ".txt": format_tsv,
+    ".tsv": format_tsv,
+    ".csv": format_csv,
+    ".parquet": format_parquet,
+}

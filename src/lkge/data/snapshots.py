@@ -1,0 +1,65 @@
+"""A growing knowledge graph: one vocabulary that only appends, and its snapshots in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lkge.data.vocabulary import Vocabulary
+
+Facts = npt.NDArray[np.int32]
+"""Facts by id, shape (n, 3): subject, relation, object. Relation ids in facts as read are even."""
+
+
+def inverse_of(relation: int) -> int:
+    """The id of r⁻¹; relations come in pairs (2k, 2k + 1)."""
+    return relation ^ 1
+
+
+def inverted(facts: Facts) -> Facts:
+    """(o, r⁻¹, s) for each (s, r, o); shape (n, 3)."""
+    return np.ascontiguousarray(
+        np.stack([facts[:, 2], facts[:, 1] ^ 1, facts[:, 0]], axis=1, dtype=np.int32)
+    )
+
+
+def with_inverses(facts: Facts) -> Facts:
+    """D ∪ D⁻¹, shape (2n, 3): the facts first, then their inverses in the same order."""
+    return np.concatenate([facts, inverted(facts)])
+
+
+def no_facts() -> Facts:
+    """An empty fact array, shape (0, 3)."""
+    return np.empty((0, 3), dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one step of growth brings. Ids below the cumulative counts exist from here on."""
+
+    index: int
+    train: Facts
+    valid: Facts
+    test: Facts
+    num_entities: int
+    num_relations: int
+
+    @property
+    def num_facts(self) -> int:
+        """New facts in all three splits."""
+        return len(self.train) + len(self.valid) + len(self.test)
+
+
+@dataclass(frozen=True)
+class GrowingGraph:
+    """Snapshots that share one vocabulary, with whatever the reader found worth telling."""
+
+    name: str
+    vocabulary: Vocabulary
+    snapshots: tuple[Snapshot, ...]
+    warnings: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.snapshots)

@@ -1,0 +1,24 @@
+"""Typed doors to numba, so that a kernel keeps its signature under mypy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+"""Reordering of sums is allowed; NaN and infinity keep their meaning."""
+
+
+def serial(function: Function) -> Function:
+    """Compile for one thread; cached on disk."""
+    return cast(Function, numba.njit(cache=True, nogil=True, fastmath=FAST)(function))
+
+
+def parallel(function: Function) -> Function:
+    """Compile with `prange` over all threads; cached on disk."""
+    jit = numba.njit(cache=True, nogil=True, fastmath=FAST, parallel=True)
+    return cast(Function, jit(function))

@@ -1,0 +1,291 @@
+"""The margin loss of L1 TransE and its gradient, fused.
+
+For a fact (h, r, t) with K corruptions, on L2-normalised rows,
+
+    loss = max(0, γ + ‖h + r - t‖₁ - 1/K Σ_k d_k),
+    d_k  = ‖h + r - t'_k‖₁  or  ‖h'_k + r - t‖₁,
+
+averaged over the B facts of the batch. Each gradient on a normalised row is a sum of sign vectors
+times 1/(K·B). Facts are worked on in parallel, then rows gather what their facts hold for them, so
+no two threads write to one row and the sum has one order whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from lkge.kernels.jit import parallel, serial
+from lkge.kernels.scratch import Scratch
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+Flags = NDArray[np.uint8]
+
+EPSILON = np.float32(1e-12)
+SUBJECT, OBJECT, CORRUPTION = 0, 1, 2
+
+
+def margin_gradient(
+    entity: Floats,
+    relation: Floats,
+    facts: Ints,
+    corruptions: Ints,
+    corrupt_object: NDArray[np.bool_],
+    margin: float,
+    entity_gradient: Floats,
+    entity_touched: Flags,
+    relation_gradient: Floats,
+    relation_touched: Flags,
+    scratch: Scratch,
+) -> float:
+    """Add the gradient of the mean loss to the row gradients; return the mean loss.
+
+    Shapes: entity (n, d), relation (m, d), facts (B, 3), corruptions and corrupt_object (B, K).
+    """
+    entities, subjects, objects, corrupted = _compact(facts, corruptions, len(entity))
+    relations, used = np.unique(facts[:, 1], return_inverse=True)
+    size, dim = len(facts), entity.shape[1]
+    unit_entity = scratch.take("unit_entity", len(entities), dim)
+    unit_relation = scratch.take("unit_relation", len(relations), dim)
+    centres = scratch.take("centres", size, 2, dim)
+    fact_gradients = scratch.take("fact_gradients", size, 3, dim)
+    entity_norm = _normalise(entity, entities, unit_entity)
+    relation_norm = _normalise(relation, relations, unit_relation)
+    losses = _facts_pass(
+        unit_entity, unit_relation, subjects, used, objects, corrupted, corrupt_object, margin,
+        centres, fact_gradients,
+    )  # fmt: skip
+    active = np.flatnonzero(losses > 0)
+    scale = np.float32(1.0 / (corruptions.shape[1] * len(facts)))
+    starts, items = _incidences(
+        len(entities), active, subjects, objects, corrupted, corrupt_object
+    )
+    _entities_pass(
+        entities, unit_entity, entity_norm, starts, items, centres, fact_gradients, scale,
+        entity_gradient, entity_touched,
+    )  # fmt: skip
+    _relations_pass(
+        relations, unit_relation, relation_norm, used, active, fact_gradients, scale,
+        relation_gradient, relation_touched,
+    )  # fmt: skip
+    return float(losses.sum(dtype=np.float64) / len(facts))
+
+
+@serial
+def _compact(facts: Ints, corruptions: Ints, num_entities: int) -> tuple[Any, Any, Any, Any]:
+    """The batch's distinct entities, ascending, and the batch in positions among them."""
+    size, negatives = corruptions.shape
+    position = np.full(num_entities, -1, dtype=np.int32)
+    for b in range(size):
+        position[facts[b, 0]] = 0
+        position[facts[b, 2]] = 0
+        for k in range(negatives):
+            position[corruptions[b, k]] = 0
+    entities = np.flatnonzero(position == 0)
+    for place in range(len(entities)):
+        position[entities[place]] = place
+    subjects = position[facts[:, 0]]
+    objects = position[facts[:, 2]]
+    corrupted = np.empty((size, negatives), dtype=np.int32)
+    for b in range(size):
+        for k in range(negatives):
+            corrupted[b, k] = position[corruptions[b, k]]
+    return entities, subjects, objects, corrupted
+
+
+@parallel
+def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
+    """unit = x / max(‖x‖₂, ε) for the given rows, (u, d); return the divisors, (u,)."""
+    norm = np.empty(len(rows), dtype=np.float32)
+    for u in prange(len(rows)):
+        row = table[rows[u]]
+        square = np.float32(0)
+        for x in row:
+            square += x * x
+        length = max(np.sqrt(square), EPSILON)
+        norm[u] = length
+        inverse = np.float32(1) / length
+        for i in range(len(row)):
+            unit[u, i] = row[i] * inverse
+    return norm
+
+
+@serial
+def _l1(x: Floats, y: Floats) -> np.float32:
+    total = np.float32(0)
+    for i in range(len(x)):
+        total += abs(x[i] - y[i])
+    return total
+
+
+@serial
+def _add_sign(x: Floats, y: Floats, weight: np.float32, target: Floats) -> None:
+    """target += weight · sign(x - y)"""
+    for i in range(len(x)):
+        difference = x[i] - y[i]
+        target[i] += weight * (np.float32(difference > 0) - np.float32(difference < 0))
+
+
+@parallel
+def _facts_pass(
+    unit_entity: Floats,
+    unit_relation: Floats,
+    subjects: Ints,
+    relations: NDArray[np.int64],
+    objects: Ints,
+    corrupted: Ints,
+    corrupt_object: NDArray[np.bool_],
+    margin: float,
+    centres: Floats,
+    gradients: Floats,
+) -> Floats:
+    """Fill, for each fact, the centres (t - r, h + r) that corrupted subjects and objects are
+    compared with, (B, 2, d), and, where its loss is positive, the gradients on (h, t, r) in units
+    of 1/(K·B), (B, 3, d). Return the losses, (B,).
+    """
+    size, negatives = corrupted.shape
+    dim = unit_entity.shape[1]
+    losses = np.empty(size, dtype=np.float32)
+    for b in prange(size):
+        head = unit_entity[subjects[b]]
+        tail = unit_entity[objects[b]]
+        translation = unit_relation[relations[b]]
+        forward = centres[b, 1]
+        backward = centres[b, 0]
+        for i in range(dim):
+            forward[i] = head[i] + translation[i]
+            backward[i] = tail[i] - translation[i]
+        negative = np.float32(0)
+        for k in range(negatives):
+            centre = centres[b, np.int64(corrupt_object[b, k])]
+            negative += _l1(centre, unit_entity[corrupted[b, k]])
+        loss = np.float32(margin) + _l1(forward, tail) - negative / np.float32(negatives)
+        losses[b] = max(loss, np.float32(0))
+        if loss <= 0:
+            continue
+        on_object = gradients[b, 1]
+        on_subject = gradients[b, 0]
+        on_relation = gradients[b, 2]
+        on_object[:] = 0
+        on_subject[:] = 0
+        for k in range(negatives):
+            other = unit_entity[corrupted[b, k]]
+            if corrupt_object[b, k]:
+                _add_sign(forward, other, np.float32(-1), on_subject)
+            else:
+                _add_sign(backward, other, np.float32(-1), on_object)
+        for i in range(dim):
+            on_relation[i] = on_subject[i] - on_object[i]
+        _add_sign(forward, tail, np.float32(negatives), on_relation)
+        _add_sign(forward, tail, np.float32(negatives), on_subject)
+        _add_sign(tail, forward, np.float32(negatives), on_object)
+    return losses
+
+
+@serial
+def _incidences(
+    num_rows: int,
+    active: NDArray[np.int64],
+    subjects: Ints,
+    objects: Ints,
+    corrupted: Ints,
+    corrupt_object: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each entity of the batch, where it occurs in active facts (compressed rows).
+
+    An item is 4·fact + role: subject, object, corrupted subject or corrupted object.
+    """
+    negatives = corrupted.shape[1]
+    starts = np.zeros(num_rows + 1, dtype=np.int64)
+    for b in active:
+        starts[subjects[b] + 1] += 1
+        starts[objects[b] + 1] += 1
+        for k in range(negatives):
+            starts[corrupted[b, k] + 1] += 1
+    for row in range(num_rows):
+        starts[row + 1] += starts[row]
+    items = np.empty(starts[num_rows], dtype=np.int64)
+    fill = starts[:num_rows].copy()
+    for b in active:
+        items[fill[subjects[b]]] = 4 * b + SUBJECT
+        fill[subjects[b]] += 1
+        items[fill[objects[b]]] = 4 * b + OBJECT
+        fill[objects[b]] += 1
+        for k in range(negatives):
+            row = corrupted[b, k]
+            items[fill[row]] = 4 * b + CORRUPTION + np.int64(corrupt_object[b, k])
+            fill[row] += 1
+    return starts, items
+
+
+@serial
+def _add_through_norm(
+    gradient: Floats, unit: Floats, norm: np.float32, scale: np.float32, target: Floats
+) -> None:
+    """target += scale · (g - (g·u) u) / ‖x‖: the gradient on x of a gradient g on u = x/‖x‖."""
+    along = np.float32(0)
+    for i in range(len(unit)):
+        along += gradient[i] * unit[i]
+    factor = scale / norm
+    for i in range(len(unit)):
+        target[i] += factor * (gradient[i] - along * unit[i])
+
+
+@parallel
+def _entities_pass(
+    entities: NDArray[np.int64],
+    unit: Floats,
+    norm: Floats,
+    starts: NDArray[np.int64],
+    items: NDArray[np.int64],
+    centres: Floats,
+    fact_gradients: Floats,
+    scale: np.float32,
+    target: Floats,
+    touched: Flags,
+) -> None:
+    """Each entity of the batch sums what its facts hold for it."""
+    dim = unit.shape[1]
+    for u in prange(len(entities)):
+        touched[entities[u]] = 1
+        if starts[u] == starts[u + 1]:
+            continue
+        gradient = np.zeros(dim, dtype=np.float32)
+        for place in range(starts[u], starts[u + 1]):
+            fact = items[place] >> 2
+            role = items[place] & 3
+            if role < CORRUPTION:
+                held = fact_gradients[fact, role]
+                for i in range(dim):
+                    gradient[i] += held[i]
+            else:
+                _add_sign(centres[fact, role - CORRUPTION], unit[u], np.float32(1), gradient)
+        _add_through_norm(gradient, unit[u], norm[u], scale, target[entities[u]])
+
+
+@serial
+def _relations_pass(
+    relations: NDArray[np.int32],
+    unit: Floats,
+    norm: Floats,
+    used: NDArray[np.int64],
+    active: NDArray[np.int64],
+    fact_gradients: Floats,
+    scale: np.float32,
+    target: Floats,
+    touched: Flags,
+) -> None:
+    """Each relation of the batch sums what its facts hold for it."""
+    gradients = np.zeros_like(unit)
+    for b in active:
+        row = gradients[used[b]]
+        held = fact_gradients[b, 2]
+        for i in range(len(row)):
+            row[i] += held[i]
+    for u in range(len(relations)):
+        touched[relations[u]] = 1
+        _add_through_norm(gradients[u], unit[u], norm[u], scale, target[relations[u]])

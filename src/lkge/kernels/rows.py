@@ -1,0 +1,43 @@
+"""A gradient as rows and values: what a step has not touched costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class RowGradient:
+    """The gradient of one table.
+
+    `values` has the table's shape and is zero on every row outside `touched`, a byte per row.
+    Fresh zeros take no memory until they are written, so a large table costs only its touched
+    pages.
+    """
+
+    values: Tensor
+    touched: Tensor
+
+    @classmethod
+    def like(cls, table: Tensor) -> RowGradient:
+        """No row touched yet."""
+        return cls(
+            values=torch.zeros_like(table),
+            touched=torch.zeros(len(table), dtype=torch.uint8, device=table.device),
+        )
+
+    def rows(self) -> Tensor:
+        """Touched rows in ascending order, int64, shape (u,)."""
+        return self.touched.nonzero().squeeze(1)
+
+    def add(self, rows: Tensor, values: Tensor) -> None:
+        """Add `values` (u, d) to distinct `rows` (u,) and mark them touched."""
+        self.values[rows] += values
+        self.touched[rows] = 1
+
+    def clear(self, rows: Tensor) -> None:
+        """Forget the given rows; with `self.rows()` the gradient is zero again."""
+        self.values[rows] = 0.0
+        self.touched[rows] = 0

@@ -1,0 +1,84 @@
+"""Row-wise updates: Adam, and the quadratic pull of rows to a centre."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from lkge.kernels.jit import parallel
+
+Floats = NDArray[np.float32]
+
+
+@parallel
+def adam(
+    table: Floats,
+    gradient: Floats,
+    first: Floats,
+    second: Floats,
+    steps: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> None:
+    """θ -= η · m̂ / (√v̂ + ε) on the given rows; a row's bias correction counts its own updates.
+
+    Shapes: table, gradient, first and second moments (n, d); steps (n,); rows (u,), distinct.
+    """
+    keep1, take1 = np.float32(beta1), np.float32(1 - beta1)
+    keep2, take2 = np.float32(beta2), np.float32(1 - beta2)
+    eps = np.float32(epsilon)
+    for u in prange(len(rows)):
+        row = rows[u]
+        steps[row] += 1
+        rate = np.float32(learning_rate / (1 - beta1 ** steps[row]))
+        root = np.float32(1 / np.sqrt(1 - beta2 ** steps[row]))
+        x, g, m, v = table[row], gradient[row], first[row], second[row]
+        for i in range(len(x)):
+            m[i] = keep1 * m[i] + take1 * g[i]
+            v[i] = keep2 * v[i] + take2 * (g[i] * g[i])
+            x[i] -= rate * m[i] / (np.sqrt(v[i]) * root + eps)
+
+
+@parallel
+def pull(
+    table: Floats,
+    centre: Floats,
+    weight: Floats,
+    rows: NDArray[np.int64],
+    gradient: Floats,
+) -> float:
+    """Add the gradient of Σ w (x - c)² on the given rows; return that loss.
+
+    Shapes: table and gradient (n, d); centre (k, d) and weight (k, 1) or (k, d) for the first k
+    rows of the table; rows (u,), all below k.
+    """
+    shared = weight.shape[1] == 1
+    losses = np.zeros(len(rows), dtype=np.float64)
+    for u in prange(len(rows)):
+        x, c, w, g = table[rows[u]], centre[rows[u]], weight[rows[u]], gradient[rows[u]]
+        loss = np.float32(0)
+        if shared:
+            for i in range(len(x)):
+                difference = x[i] - c[i]
+                loss += difference * difference
+                g[i] += np.float32(2) * w[0] * difference
+            loss *= w[0]
+        else:
+            for i in range(len(x)):
+                difference = x[i] - c[i]
+                loss += w[i] * difference * difference
+                g[i] += np.float32(2) * w[i] * difference
+        losses[u] = loss
+    return float(losses.sum())
+
+
+@parallel
+def clear(gradient: Floats, touched: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
+    """Set the given rows of a row gradient to zero, untouched."""
+    for u in prange(len(rows)):
+        gradient[rows[u]] = 0
+        touched[rows[u]] = 0

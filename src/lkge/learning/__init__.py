@@ -1,0 +1,1 @@
+"""Learning snapshot by snapshot: the loop, one fit, the optimizer, checkpoints, progress."""

@@ -1,0 +1,165 @@
+"""One snapshot: epochs of steps, validation after each, early stop, best tables restored.
+
+A step is the same for every method:
+
+    batch → gradient of the objective → the method adds its penalty → the method adjusts
+          → the optimizer applies → the method looks back
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.batches import batches
+from lkge.data.snapshots import Facts, Snapshot, with_inverses
+from lkge.errors import RunError
+from lkge.evaluation.ranking import Validator
+from lkge.learning.optimizers import RowAdam, clear
+from lkge.learning.progress import EpochFinished, Listener
+from lkge.methods.base import Method
+from lkge.models.model import TRAIN, Model, stream
+from lkge.models.objectives import margin_objective
+from lkge.models.predictor import Predictor
+from lkge.models.tables import Gradient, Tables
+
+
+@dataclass
+class Course:
+    """How a fit stands: epochs done, the best of them, and the time taken."""
+
+    epochs: int = 0
+    best_epoch: int = 0
+    best_mrr: float = -math.inf
+    seconds: float = 0.0
+    validation_seconds: float = 0.0
+
+    @property
+    def epochs_without_gain(self) -> int:
+        """Epochs since the best one."""
+        return self.epochs - self.best_epoch
+
+
+class Fit:
+    """The learning of one snapshot by one method; `begin` of the method has been called."""
+
+    def __init__(
+        self, model: Model, method: Method, snapshot: Snapshot, validator: Validator
+    ) -> None:
+        self.model = model
+        self.method = method
+        self.snapshot = snapshot
+        self.course = Course()
+        self._validator = validator
+        self._edges = with_inverses(method.facts(snapshot))
+        self._valid: Facts = method.validation(snapshot)
+        settings = model.settings
+        self._objective = margin_objective(model.score, settings.margin, model.fused)
+        self._optimizer = RowAdam(model.tables, settings.learning_rate, model.fused)
+        self._gradient = Gradient.like(model.tables)
+        self._best: Tables | None = None
+
+    def run(self, listener: Listener, save: Callable[[], None]) -> None:
+        """Learn until validation no longer gains; then restore the best tables."""
+        while not self._finished():
+            self._epoch(listener)
+            save()
+        if self._best is not None:
+            self.model.tables = self._best
+
+    def _finished(self) -> bool:
+        settings = self._settings
+        return (
+            not len(self._edges)
+            or self.course.epochs >= settings.max_epochs
+            or self.course.epochs_without_gain >= settings.patience
+        )
+
+    @property
+    def _settings(self) -> Settings:
+        return self.model.settings
+
+    def _epoch(self, listener: Listener) -> None:
+        started = time.perf_counter()
+        loss = self._train()
+        trained = time.perf_counter()
+        mrr = self._validate()
+        ended = time.perf_counter()
+        course = self.course
+        course.epochs += 1
+        course.seconds += ended - started
+        course.validation_seconds += ended - trained
+        gained = mrr if not math.isnan(mrr) else -loss
+        if gained > course.best_mrr or self._best is None:
+            course.best_mrr, course.best_epoch = gained, course.epochs
+            self._best = self.model.tables.clone()
+        listener(
+            EpochFinished(
+                snapshot=self.snapshot.index,
+                epoch=course.epochs,
+                loss=loss,
+                valid_mrr=mrr,
+                best_mrr=course.best_mrr,
+                epochs_without_gain=course.epochs_without_gain,
+                facts_per_second=len(self._edges) / (trained - started),
+                seconds=course.seconds,
+            )
+        )
+
+    def _train(self) -> float:
+        """One pass over the facts; the mean loss a fact."""
+        settings, model = self._settings, self.model
+        generator = stream(settings.seed, TRAIN, self.snapshot.index, self.course.epochs)
+        total = 0.0
+        for batch in batches(
+            self._edges,
+            settings.batch_size,
+            settings.negatives,
+            self.snapshot.num_entities,
+            generator,
+        ):
+            loss = self._objective.add_gradient(model.tables, batch, self._gradient)
+            loss += self.method.penalty(model, self._gradient)
+            self.method.adjust(model, self._gradient)
+            self._optimizer.apply(model.tables, self._gradient)
+            self.method.after_step(model, self._gradient)
+            clear(self._gradient, model.fused)
+            if not math.isfinite(loss):
+                raise RunError("the loss is no longer finite; lower --learning-rate")
+            total += loss * len(batch)
+        return total / len(self._edges)
+
+    def _validate(self) -> float:
+        predictor = Predictor.of(
+            self.method.served(self.model), self.model.score, self.model.fused
+        )
+        return self._validator.mrr(predictor, self._valid, self.snapshot)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and plain data from which `load_state` continues bit for bit."""
+        tensors = self.model.tables.named("tables") | self._optimizer.state()
+        if self.course.epochs_without_gain and self._best is not None:
+            tensors |= self._best.named("best")
+        working = self.method.working_state()
+        return tensors | {f"working.{name}": t for name, t in working.items()}, asdict(self.course)
+
+    def load_state(self, tensors: Mapping[str, Tensor], course: Mapping[str, Any]) -> None:
+        """Take back what `state` gave."""
+        self.course = Course(**course)
+        self.model.tables = Tables.from_named(tensors, "tables")
+        best = "best" if self.course.epochs_without_gain else "tables"
+        self._best = Tables.from_named(tensors, best).clone()
+        self._optimizer.load_state(tensors)
+        self.method.load_working_state(
+            {
+                name.removeprefix("working."): tensor
+                for name, tensor in tensors.items()
+                if name.startswith("working.")
+            }
+        )

@@ -1,0 +1,108 @@
+"""LKGE: masked autoencoder, embedding transfer, count-weighted regularisation (Cui et al., 2023).
+
+    L = L_new + α·L_old + β·L_MAE                                             (12)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.methods.base import Method, State, register
+from lkge.methods.parts.anchor import Anchor
+from lkge.methods.parts.autoencoder import Autoencoder
+from lkge.methods.parts.counts import fact_counts, no_counts, padded
+from lkge.methods.parts.transfer import transfer
+from lkge.models.model import Model
+from lkge.models.tables import Gradient, Tables, no_tables
+
+
+@register
+class Lkge(Method):
+    """Each part can be switched off: `fine_tuning`, `autoencoder`, `transfer`, `regularization`."""
+
+    name: ClassVar[str] = "lkge"
+    summary: ClassVar[str] = "autoencoder, transfer and regularisation; the paper's method"
+    keeps: ClassVar[str] = "one count a row"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._past = no_counts()
+        self._old = no_tables(settings.dim, settings.device)
+        self._anchor: Anchor | None = None
+        self._autoencoder: Autoencoder | None = None
+
+    def grow(self, model: Model, snapshot: Snapshot) -> None:
+        """Draw new rows, then transfer to those that touch old ones."""
+        self._old = model.tables.clone()
+        super().grow(model, snapshot)
+        if self.settings.transfer:
+            model.tables = transfer(model.score, snapshot.train, model.tables, self._old)
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """Fix what stays the same for the whole snapshot: counts, weights, neighbourhoods."""
+        device = model.tables.entity.device
+        new = fact_counts(snapshot.train, snapshot).map(lambda counts: counts.to(device))
+        past = padded(self._past.map(lambda counts: counts.to(device)), new)
+        share = new.map(lambda counts: torch.tensor(self._beta() / len(counts)))
+        weight = past.map(row_weight, new).map(self._strength)
+        idle = new.map(lambda counts, each: (counts == 0) * each.to(device), share)
+        self._anchor = Anchor(
+            self._old,
+            weight.map(lambda *parts: _column(*parts), idle, self._old),
+        )
+        self._autoencoder = Autoencoder(
+            model.score, snapshot.train, self._old, past, share, model.fused
+        )
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        """D_i; without fine-tuning, nothing after the first snapshot."""
+        trains = self.settings.fine_tuning or snapshot.index == 0
+        return snapshot.train if trains else no_facts()
+
+    def penalty(self, model: Model, gradient: Gradient) -> float:
+        """β·L_MAE, then α·L_old on what the step touches."""
+        loss = 0.0
+        if self._autoencoder is not None and self._beta():
+            loss += self._autoencoder.add_gradient(model.tables, gradient)
+        if self._anchor is not None and len(self._old.entity):
+            loss += self._anchor.add_gradient(model.tables, gradient, model.fused)
+        return loss
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Count the facts that are now old."""
+        new = fact_counts(snapshot.train, snapshot)
+        self._past = padded(self._past, new).map(torch.add, new)
+        self._anchor = self._autoencoder = None
+
+    def state(self) -> State:
+        """The counts |N(x)| over all snapshots so far."""
+        return self._past.named("facts")
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._past = Tables.from_named(state, "facts")
+
+    def _beta(self) -> float:
+        return self.settings.beta if self.settings.autoencoder else 0.0
+
+    def _strength(self, weight: Tensor) -> Tensor:
+        """α·ω(x), or α·ω(x)² where ω stands inside the square."""
+        alpha = self.settings.alpha if self.settings.regularization else 0.0
+        return alpha * (weight.square() if self.settings.omega == "squared" else weight)
+
+
+def row_weight(past: Tensor, new: Tensor) -> Tensor:
+    """ω(x) = 1 - |N_i(x)| / Σ_{j ≤ i} |N_j(x)|, Eq. (11); zero for a row without any fact."""
+    return past / (past + new).clamp(min=1)
+
+
+def _column(weight: Tensor, idle: Tensor, old: Tensor) -> Tensor:
+    """Weights of the old rows, (k, 1): the regularisation, and the autoencoder's pull on rows
+    without new facts, whose reconstruction is their old value."""
+    return (weight + idle)[: len(old), None].float().contiguous()

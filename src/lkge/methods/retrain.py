@@ -1,0 +1,53 @@
+"""Re-train: start over on all facts so far. The reference, and the only one that keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.methods.base import Method, State, register
+from lkge.models.model import Model
+
+
+@register
+class Retrain(Method):
+    """Learns D_1 ∪ … ∪ D_i from random rows, selecting on V_1 ∪ … ∪ V_i."""
+
+    name: ClassVar[str] = "re-train"
+    summary: ClassVar[str] = "start over on all facts so far; the costly reference"
+    keeps: ClassVar[str] = "every training and validation fact"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._train = no_facts()
+        self._valid = no_facts()
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """Start over."""
+        model.restart(snapshot)
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        """D_1 ∪ … ∪ D_i."""
+        return np.concatenate([self._train, snapshot.train])
+
+    def validation(self, snapshot: Snapshot) -> Facts:
+        """V_1 ∪ … ∪ V_i."""
+        return np.concatenate([self._valid, snapshot.valid])
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Keep the facts."""
+        self._train, self._valid = self.facts(snapshot), self.validation(snapshot)
+
+    def state(self) -> State:
+        """All facts."""
+        return {"train": torch.from_numpy(self._train), "valid": torch.from_numpy(self._valid)}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._train, self._valid = state["train"].numpy(), state["valid"].numpy()

@@ -1,0 +1,71 @@
+"""The model while it learns: its tables, its score, and how its rows are drawn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from lkge.config import Settings
+from lkge.data.snapshots import Snapshot
+from lkge.errors import SettingsError
+from lkge.models.scores import Score, score_named
+from lkge.models.tables import Tables, no_tables
+
+INITIALISE, TRAIN, METHOD = 0, 1, 2
+"""What a stream of random numbers is for; each purpose has its own."""
+
+
+def stream(seed: int, *purpose: int) -> np.random.Generator:
+    """The random numbers of a run for one purpose. Nothing of it needs to be saved: the same
+    arguments give the same numbers."""
+    return np.random.default_rng([seed, *purpose])
+
+
+def xavier_tables(
+    num_entities: int, num_relations: int, dim: int, generator: np.random.Generator
+) -> Tables:
+    """Rows from N(0, 2 / (rows + d)) for each table, as Xavier's rule has it; relations with
+    their inverses."""
+
+    def draw(rows: int) -> torch.Tensor:
+        deviation = np.float32(math.sqrt(2 / (rows + dim)))
+        values = generator.standard_normal((rows, dim), dtype=np.float32)
+        return torch.from_numpy(values * deviation)
+
+    return Tables(draw(num_entities), draw(2 * num_relations))
+
+
+class Model:
+    """Tables that grow, and the settings that shape them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.score: Score = score_named(settings.score)
+        self.fused = uses_kernels(settings)
+        self.tables = no_tables(settings.dim, settings.device)
+
+    def drawn(self, snapshot: Snapshot) -> Tables:
+        """Random tables with a row for everything that exists in `snapshot`."""
+        generator = stream(self.settings.seed, INITIALISE, snapshot.index)
+        fresh = xavier_tables(
+            snapshot.num_entities, snapshot.num_relations, self.settings.dim, generator
+        )
+        return fresh.map(lambda table: table.to(self.settings.device))
+
+    def grow(self, snapshot: Snapshot) -> None:
+        """Keep all rows and draw the missing ones."""
+        self.tables = self.tables.grown_to(self.drawn(snapshot))
+
+    def restart(self, snapshot: Snapshot) -> None:
+        """Draw all rows anew."""
+        self.tables = self.drawn(snapshot)
+
+
+def uses_kernels(settings: Settings) -> bool:
+    """Whether the fused CPU kernels serve these settings."""
+    on_cpu = settings.device == "cpu"
+    if settings.backend == "numba" and not on_cpu:
+        raise SettingsError("backend = 'numba' needs device = 'cpu'; use backend = 'torch'")
+    return on_cpu and settings.backend != "torch"

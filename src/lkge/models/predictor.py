@@ -1,0 +1,141 @@
+"""A frozen model that answers: ranks for evaluation, best answers for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lkge.data.answers import KnownAnswers
+from lkge.data.snapshots import Facts
+from lkge.data.vocabulary import Vocabulary
+from lkge.kernels.ranking import count_ahead
+from lkge.models.scores import Score
+from lkge.models.tables import Tables
+
+CHUNK = 8192
+"""Queries ranked at a time by the kernel; the plain twin takes fewer."""
+
+
+class View(NamedTuple):
+    """A moment of the growing graph to rank in: candidates are the first `num_candidates`
+    entities, and answers known in snapshot `until` or before are left out."""
+
+    num_candidates: int
+    until: int
+
+
+class Answer(NamedTuple):
+    """An entity and the score of the fact that it completes."""
+
+    name: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Prepared tables, a score, and names when they are known. It never changes."""
+
+    entity: Tensor
+    relation: Tensor
+    score: Score
+    fused: bool
+    vocabulary: Vocabulary | None = None
+
+    @classmethod
+    def of(
+        cls, tables: Tables, score: Score, fused: bool, vocabulary: Vocabulary | None = None
+    ) -> Predictor:
+        """Freeze a copy of the tables, prepared for the score."""
+        prepared = tables.map(score.prepare)
+        return cls(prepared.entity, prepared.relation, score, fused, vocabulary)
+
+    def queries(self, facts: Facts) -> Tensor:
+        """compose(h, r) for each fact, (n, d)."""
+        index = torch.from_numpy(facts).long().to(self.entity.device)
+        return self.score.compose(self.entity[index[:, 0]], self.relation[index[:, 1]])
+
+    def ranks(
+        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+    ) -> NDArray[np.float64]:
+        """The filtered realistic rank of each fact's object in each view, (n, views).
+
+        Realistic: the mean of the best and the worst rank that ties allow.
+        """
+        count = self._count_fused if self.fused else self._count_plain
+        ranks = np.empty((len(facts), len(views)), dtype=np.float64)
+        for start in range(0, len(facts), CHUNK):
+            part = slice(start, start + CHUNK)
+            nearer, equal = count(facts[part], views, answers)
+            ranks[part] = nearer + (equal + 1) / 2
+        return ranks
+
+    def _count_fused(
+        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        starts, stops = answers.lookup(facts[:, 0], facts[:, 1])
+        return count_ahead(
+            self.queries(facts).numpy(),
+            self.entity.numpy(),
+            np.ascontiguousarray(facts[:, 2]),
+            np.array([view.num_candidates for view in views], dtype=np.int32),
+            starts,
+            stops,
+            answers.answers,
+            answers.since,
+            np.array([view.until for view in views], dtype=np.int32),
+        )
+
+    def _count_plain(
+        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The twin of the kernel: all distances, then two comparisons."""
+        nearer = np.zeros((len(facts), len(views)), dtype=np.int64)
+        equal = np.zeros_like(nearer)
+        for start, scores in self._score_chunks(facts):
+            part = slice(start, start + len(scores))
+            own = scores[torch.arange(len(scores)), torch.from_numpy(facts[part, 2]).long()]
+            above, level = scores > own[:, None], scores == own[:, None]
+            for v, view in enumerate(views):
+                keep = _candidates(facts[part], view, answers, scores.shape[1]).to(scores.device)
+                nearer[part, v] = (above & keep).sum(1).cpu().numpy()
+                equal[part, v] = (level & keep).sum(1).cpu().numpy()
+        return nearer, equal
+
+    def _score_chunks(self, facts: Facts, size: int = 256) -> Iterator[tuple[int, Tensor]]:
+        queries = self.queries(facts)
+        for start in range(0, len(facts), size):
+            yield start, -torch.cdist(queries[start : start + size], self.entity, p=1)
+
+    def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
+        """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
+        subjects."""
+        names = self._names()
+        fact = np.array([[names.entity_id(subject), names.relation_id(relation), 0]], np.int32)
+        _, scores = next(self._score_chunks(fact))
+        best = torch.topk(scores[0], min(k, len(self.entity)))
+        return [
+            Answer(names.entity_name(int(entity)), float(value))
+            for value, entity in zip(best.values, best.indices, strict=True)
+        ]
+
+    def _names(self) -> Vocabulary:
+        if self.vocabulary is None:
+            raise ValueError("this predictor was made without a vocabulary; it has no names")
+        return self.vocabulary
+
+
+def _candidates(facts: Facts, view: View, answers: KnownAnswers, width: int) -> Tensor:
+    """True where an entity competes with the fact's object in this view, (n, width)."""
+    keep = torch.zeros(len(facts), width, dtype=torch.bool)
+    keep[:, : view.num_candidates] = True
+    for row, (subject, relation, target) in enumerate(facts.tolist()):
+        others = answers.of(subject, relation, view.until)
+        keep[row, torch.from_numpy(others[others < width]).long()] = False
+        keep[row, target] = True
+    return keep

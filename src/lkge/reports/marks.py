@@ -1,0 +1,220 @@
+"""What the figures are made of: lines, bars, cells and their names on a panel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from lkge.reports import drawing, text
+from lkge.reports.systems import Measure, System, best_text, by_dataset, spread
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_NAMED = 10
+"""With more snapshots than this, not every model and cell is named."""
+
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.2, 1.2)))
+MARKERS = ("o", "s", "^")
+LEADER = {"arrowstyle": "-", "lw": 0.8, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 3}
+
+
+@dataclass(frozen=True)
+class Series:
+    """One bar of each method: its name, colour and measure."""
+
+    name: str
+    colour: str
+    measure: Measure
+
+
+def system_panels(systems: Sequence[System]) -> tuple[Figure, list[Axes]]:
+    """A panel for each system with its name; one alone is larger and needs none."""
+    if len(systems) == 1:
+        return drawing.panels(1, columns=1, size=(5.6, 3.4))
+    figure, axes = drawing.panels(len(systems), columns=4, size=(2.7, 2.3))
+    several = len({system.dataset for system in systems}) > 1
+    for panel, system in zip(axes, systems, strict=True):
+        name = f"{system.dataset}: {system.name}" if several else system.name
+        panel.set_title(drawing.label(name))
+    return figure, axes
+
+
+def title(words: str, systems: Sequence[System]) -> str:
+    """The words, and the dataset or the one system that they are about."""
+    datasets = {system.dataset for system in systems}
+    names = [*datasets] if len(datasets) == 1 else []
+    if len(systems) == 1:
+        names.append(systems[0].name)
+    return f"{words}: {', '.join(map(drawing.label, names))}" if names else words
+
+
+def shades(count: int) -> list[tuple[float, ...]]:
+    """From early to late: an even walk through a perceptually uniform colour map."""
+    import matplotlib
+
+    colours = matplotlib.colormaps["viridis"]
+    return [colours(0.02 + 0.7 * i / max(count - 1, 1)) for i in range(count)]
+
+
+def snapshot_axis(panel: Axes, count: int) -> None:
+    """Whole numbers from 1 below, a light grid at the heights."""
+    step = 1 if count <= MOST_NAMED else -(-count // MOST_NAMED)
+    panel.set_xticks(range(1, count + 1, step))
+    panel.set_xlim(0.5, max(count, 1) + 0.5)
+    panel.grid(axis="y")
+    panel.tick_params(length=0)
+
+
+def model_lines(panel: Axes, matrix: Sequence[Sequence[float]]) -> None:
+    """MRR of each model over the test sets it has met, named at its newest."""
+    from matplotlib.patheffects import withStroke
+
+    last = len(matrix) - 1
+    for i, (row, colour) in enumerate(zip(matrix, shades(len(matrix)), strict=True)):
+        panel.plot(range(1, len(row) + 1), row, "o-", color=colour)
+        if row and (last < MOST_NAMED or i in (0, last)):
+            panel.annotate(
+                text.model(i),
+                (len(row), row[-1]),
+                xytext=(3, 4),
+                textcoords="offset points",
+                color=colour,
+                fontweight="bold",
+                annotation_clip=False,
+                path_effects=[withStroke(linewidth=2.5, foreground=drawing.SHEET)],
+            )
+
+
+def heat(
+    panel: Axes, matrix: Sequence[Sequence[float]], low: float, high: float, font: float
+) -> None:
+    """The lower triangle as coloured cells with their values."""
+    size = len(matrix)
+    edges = [i - 0.5 for i in range(size + 1)]
+    cells = [[*row, *[math.nan] * (size - len(row))] for row in matrix]
+    if cells:
+        look: dict[str, Any] = {"cmap": "viridis", "edgecolors": drawing.SHEET, "linewidth": 1.2}
+        panel.pcolormesh(edges, edges, cells, vmin=low, vmax=high, **look)
+        panel.invert_yaxis()
+    if size <= MOST_NAMED:
+        for i, row in enumerate(matrix):
+            for j, value in enumerate(row):
+                bright = math.isnan(value) or value > low + 0.45 * (high - low)
+                panel.text(
+                    *(j, i, text.number(value)),
+                    ha="center",
+                    va="center",
+                    size=font,
+                    color="#101010" if bright else "#ffffff",
+                )
+    panel.set_xticks(range(size), [text.queries(j) for j in range(size)])
+    panel.set_yticks(range(size), [text.model(i) for i in range(size)])
+    panel.tick_params(length=0)
+    panel.spines[:].set_visible(False)
+
+
+def value_range(values: Iterable[float]) -> tuple[float, float]:
+    """The least and the greatest that is not nan, at least a little apart."""
+    known = [value for value in values if not math.isnan(value)] or [0.0]
+    low, high = min(known), max(known)
+    return (low, high) if high - low > 1e-9 else (low - 0.05, high + 0.05)
+
+
+def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Figure:
+    """Two bars for each method, the best on top by the first; a panel for each dataset."""
+    names = ranking(systems, first.measure)
+    groups = by_dataset(systems)
+    width = 7.0 if len(groups) == 1 else 3.0
+    figure, axes = drawing.panels(
+        len(groups), columns=4, size=(width, 1.25 + 0.36 * max(len(names), 3))
+    )
+    for panel, (dataset, group) in zip(axes, groups.items(), strict=True):
+        for series, offset in ((first, -0.19), (second, 0.19)):
+            _bars(panel, group, names, series, offset)
+        panel.axvline(0, color=drawing.SOFT, linewidth=0.8)
+        panel.set_yticks(range(len(names)), [drawing.label(name) for name in names])
+        panel.set_ylim(len(names) - 0.45, -0.55)
+        panel.set_title(drawing.label(dataset))
+        panel.margins(x=0.12 if len(groups) == 1 else 0.26)
+        panel.tick_params(length=0)
+        panel.grid(axis="x")
+        panel.spines["left"].set_visible(False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=2)
+    return figure
+
+
+def ranking(systems: Sequence[System], measure: Measure) -> list[str]:
+    """The names of the methods, the best mean over datasets first, the unknown last."""
+    names = dict.fromkeys(system.name for system in systems)
+
+    def height(name: str) -> float:
+        mean = spread(s.spread(measure).mean for s in systems if s.name == name).mean
+        return -math.inf if math.isnan(mean) else mean
+
+    return sorted(names, key=height, reverse=True)
+
+
+def _bars(
+    panel: Axes, group: Sequence[System], names: Sequence[str], series: Series, offset: float
+) -> None:
+    champion = best_text(group, series.measure)
+    found = [(names.index(system.name) + offset, system.spread(series.measure)) for system in group]
+    panel.barh(
+        [place for place, _ in found],
+        [0.0 if math.isnan(value.mean) else value.mean for _, value in found],
+        0.36,
+        color=series.colour,
+        label=series.name,
+    )
+    for place, value in found:
+        words = text.number(value.mean)
+        reach = 0.0 if math.isnan(value.mean) else value.mean
+        error = 0.0 if math.isnan(value.deviation) else value.deviation
+        if error:
+            panel.plot([reach - error, reach + error], [place] * 2, color=drawing.INK, lw=1)
+        panel.annotate(
+            words,
+            (reach - error if reach < 0 else reach + error, place),
+            xytext=(-3 if reach < 0 else 3, -0.5),
+            textcoords="offset points",
+            ha="right" if reach < 0 else "left",
+            va="center",
+            size=7.5,
+            fontweight="bold" if words == champion else "normal",
+        )
+
+
+def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: float) -> None:
+    """Time summed over snapshots, each line named at its end; `gap` is a share of the height."""
+    lines = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
+    most = max((line[-1] for line in lines if line), default=0.0) or 1.0
+    unit, unit_name = drawing.time_unit(most)
+    drawn = [(s, [t / unit for t in line]) for s, line in zip(group, lines, strict=True) if line]
+    top = 1.06 * most / unit
+    places = drawing.apart([line[-1] for _, line in drawn], gap * top, top)
+    length = max((len(line) for _, line in drawn), default=1)
+    snapshot_axis(panel, length)
+    for (system, line), place in zip(drawn, places, strict=True):
+        look = names.index(system.name)
+        turn = look // len(drawing.OKABE_ITO) % len(DASHES)
+        colour = drawing.OKABE_ITO[look % len(drawing.OKABE_ITO)]
+        panel.plot(
+            *(range(1, len(line) + 1), line), color=colour, ls=DASHES[turn], marker=MARKERS[turn]
+        )
+        panel.annotate(
+            drawing.label(system.name),
+            (len(line), line[-1]),
+            xytext=(length + 0.45, place),
+            va="center",
+            size=8,
+            annotation_clip=False,
+            arrowprops=LEADER | {"color": colour},
+        )
+    panel.set_ylim(0, top)
+    panel.set_xlim(0.8, length + 0.2)
+    panel.set_ylabel(unit_name.capitalize())

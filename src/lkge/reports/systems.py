@@ -1,0 +1,183 @@
+"""Runs that differ only in their seed are one system: its figures are means over them."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lkge.config import Settings
+from lkge.evaluation.results import PROTOCOLS, ProtocolResult, Results, SnapshotRecord
+from lkge.reports import text
+
+NOT_IDENTITY = frozenset({"dataset", "method", "seed", "backend", "device"})
+"""Settings that do not make another system: the run itself, and where it ran."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample standard deviation; nan where there is nothing to average."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of a run, with its heading, its spelling, and which end is good."""
+
+    key: str
+    title: str
+    of: Callable[[Results], float]
+    text: Callable[[float], str] = text.number
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True)
+class System:
+    """The runs of one method with one choice of settings on one dataset."""
+
+    dataset: str
+    name: str
+    runs: tuple[Results, ...]
+
+    @property
+    def seeds(self) -> list[Any]:
+        """The seed of each run that says it."""
+        return [run.settings["seed"] for run in self.runs if "seed" in run.settings]
+
+    def spread(self, measure: Measure) -> Spread:
+        """The measure over the runs."""
+        return spread(measure.of(run) for run in self.runs)
+
+    def matrix(self, protocol: str) -> list[list[float]]:
+        """MRR of M_i on Q_j for j ≤ i, each the mean over the runs that have it."""
+        matrices = [part(run, protocol).matrix for run in self.runs]
+        rows = max(map(len, matrices))
+        return [
+            [
+                spread(m[i][j].mrr for m in matrices if i < len(m)).mean
+                for j in range(max(len(m[i]) for m in matrices if i < len(m)))
+            ]
+            for i in range(rows)
+        ]
+
+    def forward(self, protocol: str) -> list[float]:
+        """MRR of M_i, grown but not yet trained, on Q_{i+1}; means over the runs."""
+        lines = [part(run, protocol).forward for run in self.runs]
+        return [
+            spread(line[i].mrr for line in lines if i < len(line)).mean
+            for i in range(max(map(len, lines)))
+        ]
+
+    def per_snapshot(self, of: Callable[[SnapshotRecord], float]) -> list[float]:
+        """A number of each snapshot's record; means over the runs."""
+        return [
+            spread(of(run.snapshots[i]) for run in self.runs if i < len(run.snapshots)).mean
+            for i in range(max(len(run.snapshots) for run in self.runs))
+        ]
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Mean and sample standard deviation of the values that are not nan."""
+    known = [value for value in values if not math.isnan(value)]
+    return Spread(
+        mean=statistics.fmean(known) if known else math.nan,
+        deviation=statistics.stdev(known) if len(known) > 1 else math.nan,
+    )
+
+
+def part(run: Results, protocol: str) -> ProtocolResult:
+    """What a run found under a protocol: empty where it was not asked."""
+    return run.protocols.get(protocol, ProtocolResult())
+
+
+def systems_of(results: Iterable[Results]) -> list[System]:
+    """The systems, each dataset's together, otherwise in the order of their first runs."""
+    groups: dict[str, dict[tuple[str, str], list[Results]]] = {}
+    for run in results:
+        variants = groups.setdefault(run.dataset, {})
+        variants.setdefault((run.method, _identity(run.settings)), []).append(run)
+    return [
+        System(text.printable(dataset), _name(runs[0], list(variants.values())), tuple(runs))
+        for dataset, variants in groups.items()
+        for runs in variants.values()
+    ]
+
+
+def by_dataset(systems: Iterable[System]) -> dict[str, list[System]]:
+    """The systems of each dataset."""
+    groups: dict[str, list[System]] = {}
+    for system in systems:
+        groups.setdefault(system.dataset, []).append(system)
+    return groups
+
+
+def protocol_measures(protocol: str) -> tuple[Measure, ...]:
+    """MRR, Hits@1/3/10 of the last model on the union of the tests; FWT and BWT."""
+
+    def final(metric: str) -> Callable[[Results], float]:
+        def of(run: Results) -> float:
+            found = part(run, protocol)
+            return float(getattr(found.final, metric)) if found.matrix else math.nan
+
+        return of
+
+    return (
+        Measure("mrr", "MRR", final("mrr")),
+        Measure("hits1", "H@1", final("hits1")),
+        Measure("hits3", "H@3", final("hits3")),
+        Measure("hits10", "H@10", final("hits10")),
+        Measure("fwt", "FWT", lambda run: part(run, protocol).fwt),
+        Measure("bwt", "BWT", lambda run: part(run, protocol).bwt),
+    )
+
+
+MEASURES: Mapping[str, tuple[Measure, ...]] = {
+    protocol: protocol_measures(protocol) for protocol in PROTOCOLS
+}
+TIME = Measure("seconds", "Time", lambda run: run.seconds, text.duration, lower_is_better=True)
+STATE = Measure(
+    "carried_bytes",
+    "Carried",
+    lambda run: max((float(record.carried_bytes) for record in run.snapshots), default=math.nan),
+    text.size,
+    lower_is_better=True,
+)
+COSTS = (TIME, STATE)
+
+
+def best_text(systems: Sequence[System], measure: Measure) -> str | None:
+    """The best mean as it is printed; none when there is no contest."""
+    means = [system.spread(measure).mean for system in systems]
+    known = [mean for mean in means if not math.isnan(mean)]
+    if len({measure.text(mean) for mean in known}) < 2:
+        return None
+    return measure.text(min(known) if measure.lower_is_better else max(known))
+
+
+def _identity(settings: Mapping[str, Any]) -> str:
+    chosen = {name: value for name, value in settings.items() if name not in NOT_IDENTITY}
+    return json.dumps(chosen, sort_keys=True, default=str)
+
+
+def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
+    """The method, and what sets this variant apart from others of the method and the defaults."""
+    siblings = [runs[0].settings for runs in variants if runs[0].method == run.method]
+    defaults = Settings().to_dict()
+    apart = [
+        _choice(name, run.settings[name])
+        for name in sorted(set(run.settings) - NOT_IDENTITY)
+        if any(other.get(name) != run.settings[name] for other in siblings)
+        and run.settings[name] != defaults.get(name)
+    ]
+    return text.printable(", ".join([run.method, *apart]))
+
+
+def _choice(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    return f"{name} {value}"

@@ -1,0 +1,262 @@
+"""Results as plain rows, and as tables for the terminal and for Markdown.
+
+Every table is first a `Grid` of texts, so that all places show the same figures.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lkge.evaluation.results import PROTOCOLS, Results, SnapshotRecord
+from lkge.reports import text
+from lkge.reports.systems import (
+    COSTS,
+    MEASURES,
+    Measure,
+    Spread,
+    System,
+    best_text,
+    by_dataset,
+    systems_of,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, perhaps the best of its column, perhaps to be set back."""
+
+    text: str
+    best: bool = False
+    faint: bool = False
+
+
+Row = tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: rows in sections; the first `names` columns hold names, the others numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    sections: tuple[tuple[Row, ...], ...]
+    names: int = 1
+    note: str = ""
+
+
+def summary_rows(results: Iterable[Results]) -> list[dict[str, Any]]:
+    """One tree for each system, ready for JSON: what is not known is None, never nan."""
+    return [_summary_row(system) for system in systems_of(results)]
+
+
+def _summary_row(system: System) -> dict[str, Any]:
+    def tree(measures: Iterable[Measure]) -> dict[str, dict[str, float | None]]:
+        return {measure.key: _plain(system.spread(measure)) for measure in measures}
+
+    return {
+        "dataset": system.dataset,
+        "method": system.runs[0].method,
+        "system": system.name,
+        "seeds": system.seeds,
+        "snapshots": max(len(run.snapshots) for run in system.runs),
+        **{protocol: tree(MEASURES[protocol]) for protocol in PROTOCOLS},
+        **tree(COSTS),
+    }
+
+
+def _plain(spread: Spread) -> dict[str, float | None]:
+    return {
+        "mean": None if math.isnan(spread.mean) else spread.mean,
+        "deviation": None if math.isnan(spread.deviation) else spread.deviation,
+    }
+
+
+def summary_grids(results: Iterable[Results]) -> list[Grid]:
+    """One grid for each dataset: a section for each protocol, a row for each system."""
+    return [
+        Grid(
+            title=dataset,
+            columns=(
+                "Method",
+                "Protocol",
+                *(measure.title for measure in (*MEASURES[PROTOCOLS[0]], *COSTS)),
+            ),
+            sections=tuple(_summary_section(systems, protocol) for protocol in PROTOCOLS),
+            names=2,
+            note=_seeds_note(systems),
+        )
+        for dataset, systems in by_dataset(systems_of(results)).items()
+    ]
+
+
+def _summary_section(systems: Sequence[System], protocol: str) -> tuple[Row, ...]:
+    measures = (*MEASURES[protocol], *COSTS)
+    best = [best_text(systems, measure) for measure in measures]
+    return tuple(
+        (
+            Cell(system.name),
+            Cell(protocol, faint=True),
+            *(
+                measure_cell(system, measure, champion)
+                for measure, champion in zip(measures, best, strict=True)
+            ),
+        )
+        for system in systems
+    )
+
+
+def measure_cell(system: System, measure: Measure, champion: str | None) -> Cell:
+    """`mean ±deviation` of a measure, the best where its mean reads as the champion's."""
+    spread = system.spread(measure)
+    mean = measure.text(spread.mean)
+    return Cell(mean + deviation_text(spread, measure), best=mean == champion)
+
+
+def deviation_text(spread: Spread, measure: Measure) -> str:
+    """` ±0.002`, or nothing for a single run."""
+    return "" if math.isnan(spread.deviation) else f" ±{measure.text(spread.deviation)}"
+
+
+def _seeds_note(systems: Sequence[System]) -> str:
+    if max(len(system.runs) for system in systems) == 1:
+        return ""
+    return "Mean ± standard deviation over runs that differ in their seed."
+
+
+def matrix_grid(system: System, protocol: str) -> Grid:
+    """MRR of M_i (rows) on Q_j (columns); above the diagonal, faint, forward transfer."""
+    matrix, forward = system.matrix(protocol), system.forward(protocol)
+    width = max(map(len, matrix), default=0)
+    return Grid(
+        title=f"MRR h[i, j], {protocol} protocol",
+        columns=("", *map(text.queries, range(width))),
+        sections=(
+            tuple(
+                (Cell(text.model(i)), *_matrix_row(row, forward[i : i + 1], width))
+                for i, row in enumerate(matrix)
+            ),
+        ),
+        note="Faint, right of the diagonal: before training on that snapshot (forward transfer).",
+    )
+
+
+def _matrix_row(row: Sequence[float], ahead: Sequence[float], width: int) -> list[Cell]:
+    learned = [Cell(text.number(value)) for value in row]
+    transferred = [Cell(text.number(value), faint=True) for value in ahead]
+    cells = [*learned, *transferred][:width]
+    return cells + [Cell("")] * (width - len(cells))
+
+
+def snapshot_grid(run: Results) -> Grid:
+    """How each snapshot was learned."""
+    return Grid(
+        title="Snapshots",
+        columns=(
+            *("Snapshot", "New facts", "Entities", "Relations", "Epochs", "Best epoch"),
+            *("Valid MRR", "Time", "Validation", "Carried"),
+        ),
+        sections=(tuple(_snapshot_row(record) for record in run.snapshots),),
+        note="Validation: its share of the time. Carried: what the method keeps for later.",
+    )
+
+
+def _snapshot_row(record: SnapshotRecord) -> Row:
+    share = record.validation_seconds / record.seconds if record.seconds else math.nan
+    texts = (
+        str(record.index + 1),
+        text.count(record.new_facts),
+        text.count(record.entities),
+        text.count(record.relations),
+        text.count(record.epochs),
+        text.count(record.best_epoch),
+        text.number(record.valid_mrr),
+        text.duration(record.seconds),
+        text.percent(share),
+        text.size(record.carried_bytes),
+    )
+    return tuple(map(Cell, texts))
+
+
+def terminal_tables(results: Sequence[Results]) -> list[Table]:
+    """What the terminal shows: the summary, and for a single run all there is to know of it."""
+    grids = summary_grids(results)
+    if len(results) == 1:
+        (system,) = systems_of(results)
+        grids += [matrix_grid(system, protocol) for protocol in PROTOCOLS]
+        grids.append(snapshot_grid(results[0]))
+    return [rich_table(grid) for grid in grids]
+
+
+def rich_table(grid: Grid) -> Table:
+    """The grid for a `rich` console; names are never read as markup."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(grid.title, style="bold"),
+        caption=Text(grid.note, style="dim") if grid.note else None,
+        title_justify="left",
+        caption_justify="left",
+        header_style="bold cyan",
+        border_style="dim",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for position, column in enumerate(grid.columns):
+        is_name = position < grid.names
+        table.add_column(
+            Text(column), justify="left" if is_name else "right", overflow="fold", no_wrap=False
+        )
+    for section in grid.sections:
+        for row in section:
+            table.add_row(*(Text(cell.text, style=_rich_style(cell)) for cell in row))
+        table.add_section()
+    return table
+
+
+def _rich_style(cell: Cell) -> str:
+    if cell.best:
+        return "bold green"
+    return "dim" if cell.faint else ""
+
+
+def markdown(results: Iterable[Results]) -> str:
+    """The summary of all datasets as Markdown."""
+    return "\n".join(
+        f"## {_markdown_text(grid.title)}\n\n{markdown_table(grid)}"
+        for grid in summary_grids(results)
+    )
+
+
+def markdown_table(grid: Grid) -> str:
+    """The grid as a Markdown table, the best in bold, and its note below."""
+    rows = [row for section in grid.sections for row in section]
+    rules = ["---" if position < grid.names else "---:" for position in range(len(grid.columns))]
+    lines = [
+        _markdown_row(map(_markdown_text, grid.columns)),
+        _markdown_row(rules),
+        *(_markdown_row(map(_markdown_cell, row)) for row in rows),
+    ]
+    note = f"\n{_markdown_text(grid.note)}\n" if grid.note else ""
+    return "\n".join(lines) + "\n" + note
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    escaped = _markdown_text(cell.text)
+    return f"**{escaped}**" if cell.best else escaped
+
+
+def _markdown_text(words: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|#~&!])", r"\\\1", words)

@@ -1,0 +1,74 @@
+"""Numbers, times, sizes and names as people read them."""
+
+from __future__ import annotations
+
+import math
+
+ABSENT = "–"  # noqa: RUF001
+MINUS = "−"  # noqa: RUF001
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def number(value: float) -> str:
+    """Three decimals, a true minus sign, and an en dash for nan."""
+    if math.isnan(value):
+        return ABSENT
+    text = f"{abs(value):.3f}"
+    return MINUS + text if value < 0 and float(text) else text
+
+
+def count(value: float) -> str:
+    """A whole number with its thousands apart."""
+    return ABSENT if math.isnan(value) else f"{round(value):,}"
+
+
+def percent(value: float) -> str:
+    """A share between 0 and 1 as whole percents."""
+    return ABSENT if math.isnan(value) else f"{100 * value:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `3 min 05 s` or `2 h 10 min`."""
+    if math.isnan(seconds):
+        return ABSENT
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    if seconds < 3599.5:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def size(count_of_bytes: float) -> str:
+    """Bytes in decimal units: `512 B`, `12.3 kB`, `4.5 MB`."""
+    if math.isnan(count_of_bytes):
+        return ABSENT
+    if round(count_of_bytes) < 1000:
+        return f"{round(count_of_bytes)} B"
+    value = count_of_bytes
+    for unit in ("kB", "MB", "GB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} TB"
+
+
+def printable(name: str) -> str:
+    """A name safe to show anywhere: control and direction characters become `�`."""
+    return "".join(letter if letter.isprintable() else "�" for letter in name)
+
+
+def shortened(name: str, most: int) -> str:
+    """At most `most` characters, the end cut and marked."""
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def model(i: int) -> str:
+    """The name of the model after the snapshot of index i: M₁, M₂, …"""
+    return f"M{i + 1}".translate(SUBSCRIPTS)
+
+
+def queries(j: int) -> str:
+    """The name of the test set of the snapshot of index j: Q₁, Q₂, …"""
+    return f"Q{j + 1}".translate(SUBSCRIPTS)

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from lkge.cli import app
+from lkge.cli.flags import HELP, option, settings_from
+from lkge.cli.run import default_folder, resume_line
+from lkge.config import Settings
+from lkge.errors import DataError
+from lkge.evaluation.results import Accuracy, ProtocolResult, Results
+from lkge.learning.progress import RunFinished, RunStarted
+
+RESULTS = Results(
+    dataset="brick",
+    method="lkge",
+    settings=Settings().to_dict(),
+    protocols={
+        name: ProtocolResult(matrix=((Accuracy(0.5, 0.4, 0.5, 0.6, queries=10),),))
+        for name in ("paper", "current")
+    },
+)
+
+
+class FakeApi:
+    """Stands in for `lkge.api`: keeps what it was asked, learns nothing."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.interrupted = False
+
+    def load(self, name_or_path: str | Path, data: Path | None = None) -> str:
+        self.asked.append(("load", {"name": name_or_path, "data": data}))
+        return "graph"
+
+    def run(self, graph: str, *, out: Path, listener: Any, settings: Settings) -> Any:
+        self.asked.append(("run", {"graph": graph, "out": out, "settings": settings}))
+        out.mkdir(parents=True)
+        (out / "config.toml").write_text(settings.to_toml(), encoding="utf-8")
+        return self._learned(out, listener)
+
+    def resume(self, folder: Path, listener: Any, data: Path | None) -> Any:
+        self.asked.append(("resume", {"folder": folder, "data": data}))
+        return self._learned(folder, listener)
+
+    def _learned(self, folder: Path, listener: Any) -> Any:
+        listener(RunStarted("brick", "lkge", snapshots=1, snapshot=0, epochs_done=0))
+        if self.interrupted:
+            raise KeyboardInterrupt
+        listener(RunFinished(seconds=1.0))
+        return SimpleNamespace(results=RESULTS, folder=folder)
+
+    @property
+    def settings(self) -> Settings:
+        """Those of the last run."""
+        settings = self.asked[-1][1]["settings"]
+        assert isinstance(settings, Settings)
+        return settings
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeApi:
+    fake = FakeApi()
+    for name in ("load", "run", "resume"):
+        monkeypatch.setattr(f"lkge.api.{name}", getattr(fake, name))
+    monkeypatch.chdir(tmp_path)
+    return fake
+
+
+def lkge(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def assert_refused(result: Result, *fragments: str) -> None:
+    """Exit code 2, one line on stderr, nothing on stdout, no traceback."""
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("error: ")
+    for fragment in fragments:
+        assert fragment in result.stderr
+
+
+def test_every_setting_is_a_flag_and_every_flag_a_setting() -> None:
+    assert list(HELP) == [each.name for each in dataclasses.fields(Settings)]
+    run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    flags = {word for each in run.params for word in (*each.opts, *each.secondary_opts)}
+    for each in dataclasses.fields(Settings):
+        assert option(each.name) in flags
+        if isinstance(each.default, bool):
+            assert option(f"no_{each.name}") in flags
+
+
+def test_without_flags_the_defaults_hold(api: FakeApi) -> None:
+    assert lkge("run").exit_code == 0
+    assert api.settings == Settings()
+    assert [name for name, _ in api.asked] == ["load", "run"]
+    assert api.asked[0][1] == {"name": "brick", "data": None}
+    assert api.asked[1][1]["out"] == Path("runs/brick-lkge-11")
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
+def test_each_flag_sets_its_field(api: FakeApi, field: dataclasses.Field[Any]) -> None:
+    other: Any = {"omega": "squared", "backend": "torch"}.get(field.name, "other")
+    if isinstance(field.default, bool):
+        words, value = [option(f"no_{field.name}")], False
+    else:
+        value = field.default + 1 if isinstance(field.default, (int, float)) else other
+        words = [option(field.name), str(value)]
+    assert lkge("run", *words).exit_code == 0
+    assert api.settings == Settings().with_changes({field.name: value})
+
+
+def test_a_flag_outweighs_the_file_and_the_file_the_defaults(api: FakeApi, tmp_path: Path) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text("dim = 30\nseed = 5\ntransfer = false\nmargin = 2\n", encoding="utf-8")
+    assert lkge("run", "--config", config, "--dim", "200", "--transfer").exit_code == 0
+    assert api.settings == Settings(dim=200, seed=5, transfer=True, margin=2.0)
+    assert settings_from(config, {}) == Settings(dim=30, seed=5, transfer=False, margin=2.0)
+
+
+def test_data_and_out_are_passed_on(api: FakeApi, tmp_path: Path) -> None:
+    out = tmp_path / "here"
+    assert lkge("run", "--dataset", "FACT", "--data", "d.zip", "--out", out).exit_code == 0
+    assert api.asked[0][1] == {"name": "FACT", "data": Path("d.zip")}
+    assert api.asked[1][1]["out"] == out
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name"),
+    [("FACT", "FACT"), ("graphs/mine", "mine"), ("graphs/mine/", "mine"), ("a/b.zip", "b")],
+)
+def test_the_default_folder_is_named_after_the_run(dataset: str, name: str) -> None:
+    settings = Settings(dataset=dataset, method="snapshot", seed=3)
+    assert default_folder(settings) == Path(f"runs/{name}-snapshot-3")
+
+
+def test_the_table_and_the_next_step_are_printed(api: FakeApi) -> None:
+    result = lkge("run")
+    assert "lkge learns brick" in result.stdout
+    assert "0.500" in result.stdout
+    assert "lkge report runs/brick-lkge-11" in result.stdout
+
+
+def test_quiet_shows_no_progress(api: FakeApi) -> None:
+    result = lkge("run", "--quiet")
+    assert "lkge learns brick" not in result.stdout + result.stderr
+    assert "0.500" in result.stdout
+
+
+def test_json_is_all_there_is_on_stdout(api: FakeApi) -> None:
+    result = lkge("run", "--json")
+    assert Results.from_json(json.loads(result.stdout)) == RESULTS
+    assert "lkge learns brick" in result.stderr
+
+
+def test_an_existing_folder_is_not_overwritten(api: FakeApi) -> None:
+    assert lkge("run").exit_code == 0
+    assert_refused(lkge("run"), "runs/brick-lkge-11", "--resume", "--out")
+    assert len(api.asked) == 2
+
+
+def test_resume_goes_on_with_the_folder(api: FakeApi) -> None:
+    lkge("run", "--out", "r")
+    result = lkge("run", "--resume", "r", "--data", "d.zip")
+    assert result.exit_code == 0
+    assert api.asked[-1] == ("resume", {"folder": Path("r"), "data": Path("d.zip")})
+
+
+def test_resume_takes_no_other_settings(api: FakeApi) -> None:
+    lkge("run", "--out", "r")
+    refused = lkge("run", "--resume", "r", "--dim", "200", "--no-transfer", "--out", "q")
+    assert_refused(refused, "--resume", "--dim", "--transfer", "--out")
+    assert_refused(lkge("run", "--resume", "r", "--config", "c.toml"), "--config")
+
+
+def test_resume_needs_a_run_folder(api: FakeApi) -> None:
+    assert_refused(lkge("run", "--resume", "nowhere"), "nowhere", "not a run folder")
+
+
+def test_an_interrupted_run_says_how_to_go_on(api: FakeApi) -> None:
+    api.interrupted = True
+    result = lkge("run", "--out", "my run", "--data", "d.zip")
+    assert result.exit_code == 130
+    assert "lkge run --resume 'my run' --data d.zip" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_interrupt_before_the_first_step_promises_nothing(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lkge.api.load", interrupted)
+    result = lkge("run")
+    assert result.exit_code == 130
+    assert "--resume" not in result.stderr
+
+
+def test_the_resume_line_names_the_data_only_where_it_was_named() -> None:
+    assert resume_line(Path("r"), None) == "lkge run --resume r"
+
+
+@pytest.mark.parametrize(
+    ("words", "fragment"),
+    [
+        (["--dim", "0"], "dim = 0"),
+        (["--omega", "cubed"], "omega"),
+        (["--config", "absent.toml"], "absent.toml"),
+    ],
+)
+def test_bad_settings_are_one_line(api: FakeApi, words: list[str], fragment: str) -> None:
+    assert_refused(lkge("run", *words), fragment)
+    assert api.asked == []
+
+
+def test_a_bad_config_file_is_named(api: FakeApi, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text("dimension = 3\n", encoding="utf-8")
+    assert_refused(lkge("run", "--config", config), "c.toml", "'dimension'")
+
+
+def test_an_error_while_learning_is_one_line(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object) -> None:
+        raise DataError("has two fields instead of three", file="[red]x.txt", line=7)
+
+    monkeypatch.setattr("lkge.api.load", damaged)
+    assert_refused(lkge("run", "--json"), "[red]x.txt:7: has two fields")
+
+
+def test_a_full_disk_is_one_line(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "runs/x")
+
+    monkeypatch.setattr("lkge.api.load", full)
+    assert_refused(lkge("run", "--json"), "runs/x: No space left on device")
