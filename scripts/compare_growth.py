@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lkge.data.facts import read_facts
-from lkge.data.files import write_bytes_atomically
+from lkge.data.files import write_text_atomically
 from lkge.data.growth import GROWTHS, Growth, build_growing_graph
 from lkge.data.snapshots import GrowingGraph
 
@@ -99,7 +99,7 @@ def main() -> None:
         print(f"{graph.name}: built in {time.perf_counter() - start:.1f} s")
         sections.append(section(growth, graph))
     text = "\n".join(sections)
-    write_bytes_atomically(arguments.out, text.encode())
+    write_text_atomically(arguments.out, text)
     print(text)
 
 

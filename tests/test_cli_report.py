@@ -47,16 +47,16 @@ def assert_refused(result: Result, *fragments: str) -> None:
         assert fragment in result.stderr
 
 
-def test_one_run_gets_its_tables_and_a_page_beside_it(tmp_path: Path) -> None:
+def test_one_run_gets_its_tables_and_a_page(tmp_path: Path) -> None:
     run = run_folder(tmp_path / "r")
     result = lkge(run)
     assert result.exit_code == 0
     assert "0.310" in result.stdout
-    assert str(run / "report") in result.stdout.replace("\n", "")
-    (page,) = (run / "report").glob("*.html")
+    page = run / "index.html"
+    assert f"Open {page}" in result.stdout
     assert "brick" in page.read_text(encoding="utf-8")
-    assert list((run / "report").rglob("*.png"))
-    assert list((run / "report").rglob("*.svg"))
+    assert list((run / "figures").glob("*.png"))
+    assert list((run / "figures").glob("*.svg"))
 
 
 def test_runs_that_differ_in_their_seed_are_averaged(tmp_path: Path) -> None:
@@ -81,6 +81,11 @@ def test_several_runs_are_reported_in_the_working_folder(
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     assert_refused(lkge(tmp_path), str(tmp_path), "results.json")
     assert_refused(lkge(tmp_path / "nowhere"), "nowhere", "results.json")
+
+
+def test_an_unfinished_run_is_to_be_finished_first(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").touch()
+    assert_refused(lkge(tmp_path), f"lkge run --resume {tmp_path}")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', "3", "\udcff"])

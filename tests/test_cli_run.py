@@ -35,12 +35,13 @@ class FakeApi:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.interrupted = False
+        self.warnings: tuple[str, ...] = ()
 
-    def load(self, name_or_path: str | Path, data: Path | None = None) -> str:
+    def load(self, name_or_path: str | Path, data: Path | None = None) -> Any:
         self.asked.append(("load", {"name": name_or_path, "data": data}))
-        return "graph"
+        return SimpleNamespace(name="brick", warnings=self.warnings)
 
-    def run(self, graph: str, *, out: Path, listener: Any, settings: Settings) -> Any:
+    def run(self, graph: Any, *, out: Path, listener: Any, settings: Settings) -> Any:
         self.asked.append(("run", {"graph": graph, "out": out, "settings": settings}))
         out.mkdir(parents=True)
         (out / "config.toml").write_text(settings.to_toml(), encoding="utf-8")
@@ -142,11 +143,18 @@ def test_the_default_folder_is_named_after_the_run(dataset: str, name: str) -> N
     assert default_folder(settings) == Path(f"runs/{name}-snapshot-3")
 
 
-def test_the_table_and_the_next_step_are_printed(api: FakeApi) -> None:
+def test_the_table_and_the_page_are_printed(api: FakeApi) -> None:
     result = lkge("run")
     assert "lkge learns brick" in result.stdout
     assert "0.500" in result.stdout
-    assert "lkge report runs/brick-lkge-11" in result.stdout
+    assert "open runs/brick-lkge-11/index.html" in result.stdout
+
+
+def test_warnings_of_the_reader_are_told_on_stderr(api: FakeApi) -> None:
+    api.warnings = ("3 facts stand twice",)
+    result = lkge("run", "--json")
+    assert "warning: 3 facts stand twice" in result.stderr.splitlines()
+    json.loads(result.stdout)
 
 
 def test_quiet_shows_no_progress(api: FakeApi) -> None:
@@ -206,7 +214,7 @@ def test_an_interrupt_before_the_first_step_promises_nothing(
 
 
 def test_the_resume_line_names_the_data_only_where_it_was_named() -> None:
-    assert resume_line(Path("r"), None) == "lkge run --resume r"
+    assert resume_line(Path("r")) == "lkge run --resume r"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,6 +48,8 @@ class Settings:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("seed", "alpha", "beta", "margin"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "zero or more")
+        for name in ("alpha", "beta", "margin", "learning_rate"):
+            _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "finite")
         _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above zero")
         _require(self.omega in OMEGAS, "omega", self.omega, " or ".join(OMEGAS))
         _require(self.backend in BACKENDS, "backend", self.backend, ", ".join(BACKENDS))
@@ -104,6 +108,5 @@ def _literal(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
     return repr(value)

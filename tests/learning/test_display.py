@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from lkge.learning.board import Board, clock_time, render, sparkline, time_left
-from lkge.learning.display import JsonlLog, LiveDisplay, PlainLines, shown, together
+from lkge.learning.display import JsonlLog, LiveDisplay, PlainLines, shown
 from lkge.learning.progress import (
     EpochFinished,
     Evaluating,
@@ -266,9 +266,3 @@ def test_what_json_has_no_number_for_is_null(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     JsonlLog(path)(epoch(1, math.nan))
     assert json.loads(path.read_text(encoding="utf-8"))["valid_mrr"] is None
-
-
-def test_together_tells_all() -> None:
-    heard: list[tuple[str, Event]] = []
-    together(lambda e: heard.append(("a", e)), lambda e: heard.append(("b", e)))(STORY[0])
-    assert heard == [("a", STORY[0]), ("b", STORY[0])]

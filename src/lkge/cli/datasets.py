@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lkge.cli.output import AsJson, DataPath, print_json, require_unused, say_warning
+from lkge.cli.output import AsJson, DataPath, console, print_json, require_unused, say_warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,12 +134,10 @@ def _print_table(
     names: int = 1,
     note: str = "",
 ) -> None:
-    from rich.console import Console
-
     from lkge.reports.tables import Cell, Grid, rich_table
 
     cells = tuple(tuple(map(Cell, row)) for row in rows)
-    Console().print(rich_table(Grid(title, columns, (cells,), names, note)))
+    console().print(rich_table(Grid(title, columns, (cells,), names, note)))
 
 
 def _pass_on_warnings(graph: GrowingGraph, *more: str) -> None:
@@ -150,13 +148,10 @@ def _pass_on_warnings(graph: GrowingGraph, *more: str) -> None:
 @contextmanager
 def _download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """A bar on a terminal's stderr; it is told the bytes so far and, where known, in all."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
     columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    screen = console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

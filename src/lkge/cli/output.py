@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from lkge.errors import RunError
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 USER_ERROR = 2
 INTERRUPTED = 130
+WIDTH_OF_FILES = 120
 
 DataPath = Annotated[
     Path | None, typer.Option("--data", help="A folder or archive to look for datasets in.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where tables and progress go; a file or pipe gets lines long enough for every table."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = WIDTH_OF_FILES
+    return made
 
 
 def say_error(message: str) -> None:
@@ -63,6 +78,4 @@ def _finite(tree: Any) -> Any:
 
 
 def _say(line: str, style: str) -> None:
-    from rich.console import Console
-
-    Console(stderr=True).print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    console(stderr=True).print(line, style=style, markup=False, highlight=False, soft_wrap=True)

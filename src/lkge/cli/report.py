@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lkge.cli.output import AsJson, print_json
+from lkge.cli.output import AsJson, console, print_json
+from lkge.cli.run import resume_line
 from lkge.errors import RunError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def command(
         Path | None,
         typer.Option(
             help="The folder for figures and page.",
-            show_default="RUN/report, or report for several runs",
+            show_default="that of the run, or report for several runs",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -30,21 +31,19 @@ def command(
 
     Runs that differ only in their seed are averaged.
     """
-    from rich.console import Console
-
     from lkge.reports.page import write_report
     from lkge.reports.tables import summary_rows, terminal_tables
 
     results = [read_results(run) for run in runs]
-    folder = out or (runs[0] / "report" if len(runs) == 1 else Path("report"))
+    folder = out or (runs[0] if len(runs) == 1 else Path("report"))
     page = write_report(results, folder)
     if as_json:
         print_json({"page": str(page), "systems": summary_rows(results)})
         return
-    console = Console()
+    screen = console()
     for table in terminal_tables(results):
-        console.print(table)
-    console.print(f"Open {page}; the figures are beside it.", soft_wrap=True)
+        screen.print(table)
+    screen.print(f"Open {page}; the figures are in {folder / 'figures'}", soft_wrap=True)
 
 
 def read_results(run: Path) -> Results:
@@ -55,6 +54,8 @@ def read_results(run: Path) -> Results:
     try:
         return Results.from_json(json.loads(file.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise RunError(f"{run}: no results.json here: is it a folder of lkge run?") from error
+        begun = (run / "config.toml").is_file()
+        remedy = f"finish it with: {resume_line(run)}" if begun else "is it a folder of lkge run?"
+        raise RunError(f"{run}: no results.json here: {remedy}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{file}: not the results of a run: {error}") from error

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lkge.cli.flags import option, settings_from, takes_settings
-from lkge.cli.output import INTERRUPTED, AsJson, DataPath, print_json, require_unused
+from lkge.cli.output import (
+    INTERRUPTED,
+    AsJson,
+    DataPath,
+    console,
+    print_json,
+    require_unused,
+    say_warning,
+)
 from lkge.config import Settings, from_toml
 from lkge.errors import RunError, SettingsError
 
@@ -41,8 +50,6 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Learn a growing graph, snapshot by snapshot, and keep what was learned in a run folder."""
-    from rich.console import Console
-
     if resume is not None:
         _refuse_beside_resume(flags, config, out)
         settings, folder = _settings_of(resume), resume
@@ -51,10 +58,12 @@ def command(
         folder = out or default_folder(settings)
         again = f"--resume {shlex.quote(str(folder))}"
         require_unused(folder, f"go on with it by {again}, or name another folder with --out")
-    console = Console(stderr=as_json)
-    with _stoppable(folder, data), _progress(console, settings, quiet) as listener:
-        done = _learn(settings, folder, data, listener, again=resume is not None)
-    _show(done, console, as_json)
+    screen = console(stderr=as_json)
+    with _stoppable(folder, data):
+        learn = _again(folder, data) if resume else _anew(folder, data, settings)
+        with _progress(screen, settings, quiet) as listener:
+            done = learn(listener=listener)
+    _show(done, screen, as_json)
 
 
 def default_folder(settings: Settings) -> Path:
@@ -63,7 +72,7 @@ def default_folder(settings: Settings) -> Path:
     return Path("runs") / f"{dataset}-{settings.method}-{settings.seed}"
 
 
-def resume_line(folder: Path, data: Path | None) -> str:
+def resume_line(folder: Path, data: Path | None = None) -> str:
     """The command that goes on with a run."""
     words = ["lkge", "run", "--resume", str(folder)]
     return shlex.join(words if data is None else [*words, "--data", str(data)])
@@ -86,26 +95,32 @@ def _settings_of(folder: Path) -> Settings:
     return from_toml(config)
 
 
-def _learn(
-    settings: Settings, folder: Path, data: Path | None, listener: Listener, *, again: bool
-) -> Run:
+def _anew(folder: Path, data: Path | None, settings: Settings) -> Callable[..., Run]:
+    """What learns the graph of the settings; the graph is loaded here and now."""
     from lkge import api
 
-    if again:
-        return api.resume(folder, listener=listener, data=data)
     graph = api.load(settings.dataset, data)
-    return api.run(graph, out=folder, listener=listener, settings=settings)
+    for warning in graph.warnings:
+        say_warning(warning)
+    return partial(api.run, graph, out=folder, settings=settings)
+
+
+def _again(folder: Path, data: Path | None) -> Callable[..., Run]:
+    """What goes on with a run."""
+    from lkge import api
+
+    return partial(api.resume, folder, data=data)
 
 
 @contextmanager
-def _progress(console: Console, settings: Settings, quiet: bool) -> Iterator[Listener]:
+def _progress(screen: Console, settings: Settings, quiet: bool) -> Iterator[Listener]:
     from lkge.learning.display import shown
     from lkge.learning.progress import ignore
 
     if quiet:
         yield ignore
     else:
-        with shown(console, settings.patience) as listener:
+        with shown(screen, settings.patience) as listener:
             yield listener
 
 
@@ -121,12 +136,13 @@ def _stoppable(folder: Path, data: Path | None) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(done: Run, console: Console, as_json: bool) -> None:
-    from lkge.reports.tables import terminal_tables
+def _show(done: Run, screen: Console, as_json: bool) -> None:
+    from lkge.reports.tables import rich_table, summary_grids
 
     if as_json:
         print_json(done.results.to_json())
         return
-    console.print(terminal_tables([done.results])[0])
+    for grid in summary_grids([done.results]):
+        screen.print(rich_table(grid))
     if done.folder is not None:
-        console.print(f"Kept in {done.folder}. More: lkge report {done.folder}", soft_wrap=True)
+        screen.print(f"Kept in {done.folder}; open {done.folder / 'index.html'}", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -106,10 +107,9 @@ class Results:
         return sum(record.seconds for record in self.snapshots)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain tree for `json.dump`."""
-        tree = asdict(self)
-        tree["settings"] = dict(self.settings)
-        return {"format": FORMAT, **tree}
+        """A plain tree for `json.dump`; a number that is not there (nan) is null."""
+        tree = {**asdict(self), "settings": dict(self.settings)}
+        return {"format": FORMAT, **_nan_to_none(tree)}
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Self:
@@ -118,16 +118,30 @@ class Results:
             dataset=tree["dataset"],
             method=tree["method"],
             settings=tree["settings"],
-            snapshots=tuple(SnapshotRecord(**record) for record in tree["snapshots"]),
+            snapshots=tuple(
+                SnapshotRecord(**_none_to_nan(record)) for record in tree["snapshots"]
+            ),
             protocols={name: _protocol(part) for name, part in tree["protocols"].items()},
         )
 
 
 def _protocol(tree: Mapping[str, Any]) -> ProtocolResult:
     return ProtocolResult(
-        matrix=tuple(tuple(Accuracy(**cell) for cell in row) for row in tree["matrix"]),
-        forward=tuple(Accuracy(**cell) for cell in tree["forward"]),
+        matrix=tuple(tuple(Accuracy(**_none_to_nan(cell)) for cell in row) for row in tree["matrix"]),
+        forward=tuple(Accuracy(**_none_to_nan(cell)) for cell in tree["forward"]),
     )
+
+
+def _nan_to_none(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return {name: _nan_to_none(value) for name, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_nan_to_none(value) for value in tree]
+    return None if isinstance(tree, float) and math.isnan(tree) else tree
+
+
+def _none_to_nan(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in record.items()}
 
 
 def _mean(values: list[float]) -> float:

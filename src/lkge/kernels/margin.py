@@ -51,8 +51,8 @@ def margin_gradient(
     size, dim = len(facts), entity.shape[1]
     unit_entity = scratch.take("unit_entity", len(entities), dim)
     unit_relation = scratch.take("unit_relation", len(relations), dim)
-    centres = scratch.take("centres", size, 2, dim)
-    fact_gradients = scratch.take("fact_gradients", size, 3, dim)
+    centres = scratch.take("centres", 2 * size, dim)
+    fact_gradients = scratch.take("fact_gradients", 3 * size, dim)
     entity_norm = _normalise(entity, entities, unit_entity)
     relation_norm = _normalise(relation, relations, unit_relation)
     losses = _facts_pass(
@@ -102,32 +102,33 @@ def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
     """unit = x / max(‖x‖₂, ε) for the given rows, (u, d); return the divisors, (u,)."""
     norm = np.empty(len(rows), dtype=np.float32)
     for u in prange(len(rows)):
-        row = table[rows[u]]
+        row = rows[u]
         square = np.float32(0)
-        for x in row:
-            square += x * x
-        length = max(np.sqrt(square), EPSILON)
-        norm[u] = length
-        inverse = np.float32(1) / length
-        for i in range(len(row)):
-            unit[u, i] = row[i] * inverse
+        for i in range(table.shape[1]):
+            square += table[row, i] * table[row, i]
+        norm[u] = max(np.sqrt(square), EPSILON)
+        inverse = np.float32(1) / norm[u]
+        for i in range(table.shape[1]):
+            unit[u, i] = table[row, i] * inverse
     return norm
 
 
 @serial
-def _l1(x: Floats, y: Floats) -> np.float32:
+def _l1(x: Floats, a: int, y: Floats, b: int) -> np.float32:
+    """‖x[a] - y[b]‖₁. Kernels pass a matrix and a row, for a view of a row costs more than it."""
     total = np.float32(0)
-    for i in range(len(x)):
-        total += abs(x[i] - y[i])
+    for i in range(x.shape[1]):
+        total += abs(x[a, i] - y[b, i])
     return total
 
 
 @serial
-def _add_sign(x: Floats, y: Floats, weight: np.float32, target: Floats) -> None:
-    """target += weight · sign(x - y)"""
-    for i in range(len(x)):
-        difference = x[i] - y[i]
-        target[i] += weight * (np.float32(difference > 0) - np.float32(difference < 0))
+def _add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c: int) -> None:
+    """out[c] += weight · sign(x[a] - y[b])."""
+    scale = np.float32(weight)
+    for i in range(x.shape[1]):
+        difference = x[a, i] - y[b, i]
+        out[c, i] += scale * (np.float32(difference > 0) - np.float32(difference < 0))
 
 
 @parallel
@@ -144,45 +145,42 @@ def _facts_pass(
     gradients: Floats,
 ) -> Floats:
     """Fill, for each fact, the centres (t - r, h + r) that corrupted subjects and objects are
-    compared with, (B, 2, d), and, where its loss is positive, the gradients on (h, t, r) in units
-    of 1/(K·B), (B, 3, d). Return the losses, (B,).
+    compared with, (2B, d), and, where its loss is positive, the gradients on (h, t, r) in units
+    of 1/(K·B), (3B, d). Return the losses, (B,).
     """
     size, negatives = corrupted.shape
     dim = unit_entity.shape[1]
     losses = np.empty(size, dtype=np.float32)
     for b in prange(size):
-        head = unit_entity[subjects[b]]
-        tail = unit_entity[objects[b]]
-        translation = unit_relation[relations[b]]
-        forward = centres[b, 1]
-        backward = centres[b, 0]
+        head, tail, relation = subjects[b], objects[b], relations[b]
+        backward, forward = 2 * b, 2 * b + 1
         for i in range(dim):
-            forward[i] = head[i] + translation[i]
-            backward[i] = tail[i] - translation[i]
+            centres[backward, i] = unit_entity[tail, i] - unit_relation[relation, i]
+            centres[forward, i] = unit_entity[head, i] + unit_relation[relation, i]
         negative = np.float32(0)
         for k in range(negatives):
-            centre = centres[b, np.int64(corrupt_object[b, k])]
-            negative += _l1(centre, unit_entity[corrupted[b, k]])
-        loss = np.float32(margin) + _l1(forward, tail) - negative / np.float32(negatives)
+            centre = backward + np.int64(corrupt_object[b, k])
+            negative += _l1(centres, centre, unit_entity, corrupted[b, k])
+        positive = _l1(centres, forward, unit_entity, tail)
+        loss = np.float32(margin) + positive - negative / np.float32(negatives)
         losses[b] = max(loss, np.float32(0))
         if loss <= 0:
             continue
-        on_object = gradients[b, 1]
-        on_subject = gradients[b, 0]
-        on_relation = gradients[b, 2]
-        on_object[:] = 0
-        on_subject[:] = 0
-        for k in range(negatives):
-            other = unit_entity[corrupted[b, k]]
-            if corrupt_object[b, k]:
-                _add_sign(forward, other, np.float32(-1), on_subject)
-            else:
-                _add_sign(backward, other, np.float32(-1), on_object)
+        on_subject, on_object, on_relation = 3 * b, 3 * b + 1, 3 * b + 2
         for i in range(dim):
-            on_relation[i] = on_subject[i] - on_object[i]
-        _add_sign(forward, tail, np.float32(negatives), on_relation)
-        _add_sign(forward, tail, np.float32(negatives), on_subject)
-        _add_sign(tail, forward, np.float32(negatives), on_object)
+            gradients[on_subject, i] = 0
+            gradients[on_object, i] = 0
+        for k in range(negatives):
+            other = corrupted[b, k]
+            if corrupt_object[b, k]:
+                _add_sign(centres, forward, unit_entity, other, -1, gradients, on_subject)
+            else:
+                _add_sign(centres, backward, unit_entity, other, -1, gradients, on_object)
+        for i in range(dim):
+            gradients[on_relation, i] = gradients[on_subject, i] - gradients[on_object, i]
+        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_relation)
+        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_subject)
+        _add_sign(centres, forward, unit_entity, tail, -negatives, gradients, on_object)
     return losses
 
 
@@ -224,15 +222,15 @@ def _incidences(
 
 @serial
 def _add_through_norm(
-    gradient: Floats, unit: Floats, norm: np.float32, scale: np.float32, target: Floats
+    gradient: Floats, unit: Floats, u: int, norm: np.float32, scale: np.float32, out: Floats, c: int
 ) -> None:
-    """target += scale · (g - (g·u) u) / ‖x‖: the gradient on x of a gradient g on u = x/‖x‖."""
+    """out[c] += scale · (g - (g·x̂) x̂) / ‖x‖: what a gradient g on x̂ = x/‖x‖ means for x."""
     along = np.float32(0)
-    for i in range(len(unit)):
-        along += gradient[i] * unit[i]
+    for i in range(unit.shape[1]):
+        along += gradient[i] * unit[u, i]
     factor = scale / norm
-    for i in range(len(unit)):
-        target[i] += factor * (gradient[i] - along * unit[i])
+    for i in range(unit.shape[1]):
+        out[c, i] += factor * (gradient[i] - along * unit[u, i])
 
 
 @parallel
@@ -254,17 +252,18 @@ def _entities_pass(
         touched[entities[u]] = 1
         if starts[u] == starts[u + 1]:
             continue
-        gradient = np.zeros(dim, dtype=np.float32)
+        gradient = np.zeros((1, dim), dtype=np.float32)
         for place in range(starts[u], starts[u + 1]):
             fact = items[place] >> 2
             role = items[place] & 3
             if role < CORRUPTION:
-                held = fact_gradients[fact, role]
+                held = 3 * fact + role
                 for i in range(dim):
-                    gradient[i] += held[i]
+                    gradient[0, i] += fact_gradients[held, i]
             else:
-                _add_sign(centres[fact, role - CORRUPTION], unit[u], np.float32(1), gradient)
-        _add_through_norm(gradient, unit[u], norm[u], scale, target[entities[u]])
+                centre = 2 * fact + role - CORRUPTION
+                _add_sign(centres, centre, unit, u, 1, gradient, 0)
+        _add_through_norm(gradient[0], unit, u, norm[u], scale, target, entities[u])
 
 
 @serial
@@ -282,10 +281,9 @@ def _relations_pass(
     """Each relation of the batch sums what its facts hold for it."""
     gradients = np.zeros_like(unit)
     for b in active:
-        row = gradients[used[b]]
-        held = fact_gradients[b, 2]
-        for i in range(len(row)):
-            row[i] += held[i]
+        row = used[b]
+        for i in range(unit.shape[1]):
+            gradients[row, i] += fact_gradients[3 * b + 2, i]
     for u in range(len(relations)):
         touched[relations[u]] = 1
-        _add_through_norm(gradients[u], unit[u], norm[u], scale, target[relations[u]])
+        _add_through_norm(gradients[u], unit, u, norm[u], scale, target, relations[u])

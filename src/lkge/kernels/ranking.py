@@ -7,7 +7,8 @@ distance from both sides:
     |‖q - c‖₁ - step·Σ|b_q - b_c|| ≤ error(q) + error(c).
 
 Only candidates whose bounds enclose the target's distance are compared in float32, so the ranks
-are those of a full float32 scan.
+are those of a full float32 scan. Facts that ask the same question share its byte distances, and
+both queries and candidates are worked on in tiles that fit the caches.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ ROUNDING = np.float32(1e-5)
 """Relative error allowed for a float32 sum of distances, far above what one has."""
 
 
+QUERIES, CANDIDATES = 8, 1024
+"""A tile: its byte distances stay in the first cache."""
+
+
 class Quantised(NamedTuple):
     """Rows as bytes, padded to whole vectors, and their rounding errors in steps, rounded up."""
 
@@ -38,6 +43,7 @@ class Quantised(NamedTuple):
 
 def count_ahead(
     queries: Floats,
+    question: Ints,
     candidates: Floats,
     targets: Ints,
     limits: Ints,
@@ -49,23 +55,31 @@ def count_ahead(
 ) -> tuple[Places, Places]:
     """How many candidates are nearer than the target, and how many as near (itself included).
 
-    Shapes: queries (b, d), candidates (n, d), targets (b,). Each of p views of the growing graph
-    has its own candidates, those below `limits` (p,), and leaves out other known answers:
-    `answers[starts[b]:stops[b]]` known `since` snapshot `until` (p,) or before. Both counts (b, p).
+    Shapes: queries (q, d), question (b,) ascending in 0 … q-1, candidates (n, d), targets (b,).
+    Each of p views of the growing graph has its own candidates, those below `limits` (p,), and
+    leaves out other known answers: `answers[starts[b]:stops[b]]` known `since` snapshot
+    `until` (p,) or before. Both counts (b, p).
     """
     low, step = _grid(queries, candidates)
-    query_codes = quantise(queries, low, step)
-    codes = quantise(candidates, low, step)
-    nearer = np.zeros((len(queries), len(limits)), dtype=np.int64)
-    equal = np.zeros_like(nearer)
+    query_codes, query_errors = quantise(queries, low, step)
+    codes, errors = quantise(candidates, low, step)
+    distances = _own_distances(queries, question, candidates, targets)
+    centre = distances / step
+    slack = query_errors[question] + 1 + ROUNDING * centre
+    bounds = np.searchsorted(question, np.arange(len(queries) + 1))
     order = np.argsort(limits, kind="stable")
+    nearer = np.zeros((len(targets), len(limits)), dtype=np.int64)
+    equal = np.zeros_like(nearer)
     _count(
-        queries, candidates, *query_codes, *codes, step, targets, limits[order], nearer, equal
-    )
-    nearer, equal = nearer[:, np.argsort(order)], equal[:, np.argsort(order)]
+        queries, candidates, query_codes, codes, errors.astype(np.int32), bounds, distances,
+        np.floor(centre - slack).astype(np.int32), np.ceil(centre + slack).astype(np.int32),
+        limits[order], nearer, equal,
+    )  # fmt: skip
+    nearer[:, order], equal[:, order] = nearer.cumsum(axis=1), equal.cumsum(axis=1)
     _leave_out(
-        queries, candidates, targets, limits, starts, stops, answers, since, until, nearer, equal
-    )
+        queries, question, candidates, targets, distances, limits, starts, stops, answers, since,
+        until, nearer, equal,
+    )  # fmt: skip
     return nearer, equal
 
 
@@ -95,11 +109,20 @@ def quantise(rows: Floats, low: np.float32, step: np.float32) -> Quantised:
 
 
 @serial
-def _l1(x: Floats, y: Floats) -> np.float32:
+def _l1(x: Floats, a: int, y: Floats, b: int) -> np.float32:
+    """‖x[a] - y[b]‖₁; every exact distance comes from here, so equal rows are equally far."""
     total = np.float32(0)
-    for i in range(len(x)):
-        total += abs(x[i] - y[i])
+    for i in range(x.shape[1]):
+        total += abs(x[a, i] - y[b, i])
     return total
+
+
+@parallel
+def _own_distances(queries: Floats, question: Ints, candidates: Floats, targets: Ints) -> Floats:
+    out = np.empty(len(targets), dtype=np.float32)
+    for b in prange(len(targets)):
+        out[b] = _l1(queries, question[b], candidates, targets[b])
+    return out
 
 
 @parallel
@@ -107,44 +130,78 @@ def _count(
     queries: Floats,
     candidates: Floats,
     query_codes: NDArray[np.uint8],
-    query_errors: Floats,
     codes: NDArray[np.uint8],
-    errors: Floats,
-    step: np.float32,
-    targets: Ints,
+    errors: Ints,
+    bounds: Places,
+    distances: Floats,
+    surely_nearer: Ints,
+    surely_farther: Ints,
     limits: Ints,
     nearer: Places,
     equal: Places,
 ) -> None:
-    """Counts per ascending limit over all candidates, nothing left out."""
-    for b in prange(len(queries)):
-        query = queries[b]
-        distance = _l1(query, candidates[targets[b]])
-        slack = query_errors[b] + np.float32(1) + ROUNDING * distance / step
-        surely_nearer = distance / step - slack
-        surely_farther = distance / step + slack
-        ahead, level, begin = 0, 0, 0
+    """Counts between consecutive ascending limits, nothing left out.
+
+    The facts of query q are `bounds[q]` up to `bounds[q + 1]`.
+    """
+    blocks = (len(queries) + QUERIES - 1) // QUERIES
+    for block in prange(blocks):
+        first = block * QUERIES
+        last = min(first + QUERIES, len(queries))
+        apart = np.empty((QUERIES, CANDIDATES), dtype=np.int32)
+        begin = 0
         for p in range(len(limits)):
-            for c in range(begin, limits[p]):
-                apart = np.float32(byte_distance(query_codes, b, codes, c))
-                if apart - errors[c] > surely_farther:
-                    continue
-                if apart + errors[c] < surely_nearer:
-                    ahead += 1
-                    continue
-                exact = _l1(query, candidates[c])
-                ahead += exact < distance
-                level += exact == distance
-            begin = max(begin, limits[p])
-            nearer[b, p] = ahead
-            equal[b, p] = level
+            while begin < limits[p]:
+                end = min(begin + CANDIDATES, limits[p])
+                for c in range(begin, end):
+                    for q in range(first, last):
+                        apart[q - first, c - begin] = byte_distance(query_codes, q, codes, c)
+                for q in range(first, last):
+                    for b in range(bounds[q], bounds[q + 1]):
+                        ahead, level = _compare(
+                            queries, q, candidates, begin, end, apart, q - first, errors,
+                            distances[b], surely_nearer[b], surely_farther[b],
+                        )  # fmt: skip
+                        nearer[b, p] += ahead
+                        equal[b, p] += level
+                begin = end
+
+
+@serial
+def _compare(
+    queries: Floats,
+    q: int,
+    candidates: Floats,
+    begin: int,
+    end: int,
+    apart: Ints,
+    row: int,
+    errors: Ints,
+    distance: np.float32,
+    surely_nearer: np.int32,
+    surely_farther: np.int32,
+) -> tuple[int, int]:
+    """How many of a tile are nearer than `distance`, and how many as near."""
+    ahead = np.int32(0)
+    for c in range(begin, end):
+        ahead += np.int32(apart[row, c - begin] + errors[c] < surely_nearer)
+    level = np.int32(0)
+    for c in range(begin, end):
+        between = apart[row, c - begin]
+        if between - errors[c] <= surely_farther and between + errors[c] >= surely_nearer:
+            exact = _l1(queries, q, candidates, c)
+            ahead += np.int32(exact < distance)
+            level += np.int32(exact == distance)
+    return ahead, level
 
 
 @parallel
 def _leave_out(
     queries: Floats,
+    question: Ints,
     candidates: Floats,
     targets: Ints,
+    distances: Floats,
     limits: Ints,
     starts: Places,
     stops: Places,
@@ -155,14 +212,14 @@ def _leave_out(
     equal: Places,
 ) -> None:
     """Take known answers other than the target out of the counts."""
-    for b in prange(len(queries)):
-        distance = _l1(queries[b], candidates[targets[b]])
+    highest = limits.max()
+    for b in prange(len(targets)):
         for place in range(starts[b], stops[b]):
             answer = answers[place]
-            if answer == targets[b] or answer >= limits.max():
+            if answer == targets[b] or answer >= highest:
                 continue
-            exact = _l1(queries[b], candidates[answer])
+            exact = _l1(queries, question[b], candidates, answer)
             for p in range(len(limits)):
                 if answer < limits[p] and since[place] <= until[p]:
-                    nearer[b, p] -= exact < distance
-                    equal[b, p] -= exact == distance
+                    nearer[b, p] -= np.int64(exact < distances[b])
+                    equal[b, p] -= np.int64(exact == distances[b])

@@ -109,9 +109,9 @@ def mrr_text(value: float) -> str:
 
 def render(board: Board, elapsed: float, patience: int | None = None) -> RenderableType:
     """The whole display: a heading, the finished snapshots, and the one under way."""
-    parts: list[RenderableType] = []
-    if board.run is not None:
-        parts.append(_heading(board.run))
+    if board.run is None:
+        return Group()
+    parts: list[RenderableType] = [_heading(board.run)]
     if board.finished:
         rows = board.finished if board.outcome else board.finished[-ROWS_WHILE_LEARNING:]
         parts.append(_finished_table(rows))

@@ -1,14 +1,16 @@
 """Checkpoints that a crash at any instant cannot spoil.
 
-A manifest names the files of the last complete checkpoint with their digests. New files are
-written beside the old ones, then the manifest is replaced in one act, then what it no longer names
-is removed. Tensors are safetensors, the rest is JSON; no pickle is ever read or written.
+A manifest names the files of the last complete checkpoint with their digests, and has a digest of
+itself. New files are written beside the old ones, then the manifest is replaced in one act, then
+what it no longer names is removed. Tensors are safetensors, the rest is JSON; no pickle is ever
+read or written.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +19,11 @@ from typing import Any
 import safetensors.torch
 from torch import Tensor
 
-from lkge.data.files import write_bytes_atomically, write_text_atomically
+from lkge.data.files import sync_folder, write_bytes_atomically, write_text_atomically
 from lkge.errors import DamagedFile, RunError
 
 MANIFEST = "manifest.json"
+SEAL = "seal"
 FORMAT = 1
 
 Tensors = Mapping[str, Tensor]
@@ -44,6 +47,15 @@ class Checkpoints:
         self._files: dict[str, dict[str, str]] = {}
         self._serial = 0
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything to go on with."""
+        return self._manifest.exists()
+
+    @property
+    def _manifest(self) -> Path:
+        return self.folder / MANIFEST
+
     def save_start(self, tensors: Tensors, progress: Mapping[str, Any]) -> None:
         """A new snapshot begins: nothing of the last one is needed any more."""
         self._files = {"start": self._write("start", tensors)}
@@ -56,15 +68,21 @@ class Checkpoints:
 
     def load(self) -> Saved | None:
         """The last complete checkpoint, every digest checked; None if there is none."""
-        path = self.folder / MANIFEST
-        if not path.exists():
+        if not self.exists:
             return None
-        manifest = read_json(path)
+        manifest = read_sealed(self._manifest)
         if manifest.get("format") != FORMAT:
-            raise RunError(f"{path}: written in another format; start a new run")
+            raise RunError(f"{self._manifest}: written in another format; start a new run")
         self._files, self._serial = manifest["files"], manifest["serial"]
         parts = {part: self._read(entry) for part, entry in self._files.items()}
         return Saved(parts["start"], parts.get("epoch"), manifest["progress"])
+
+    def remove(self) -> None:
+        """Nothing is left to do. The manifest goes first: it never names a file that is gone."""
+        if self.folder.exists():
+            self._manifest.unlink(missing_ok=True)
+            sync_folder(self.folder)
+            shutil.rmtree(self.folder)
 
     def _write(self, part: str, tensors: Tensors) -> dict[str, str]:
         self._serial += 1
@@ -82,7 +100,7 @@ class Checkpoints:
             "files": self._files,
             "progress": dict(progress),
         }
-        write_text_atomically(self.folder / MANIFEST, json.dumps(manifest, indent=1))
+        write_sealed(self._manifest, manifest)
         named = {entry["name"] for entry in self._files.values()} | {MANIFEST}
         for path in self.folder.iterdir():
             if path.name not in named:
@@ -105,6 +123,24 @@ def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
     return safetensors.torch.load(data)
+
+
+def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object atomically, with a digest of all the rest under `seal`."""
+    sealed = {**content, SEAL: _digest(content)}
+    write_text_atomically(path, json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """The JSON object that `write_sealed` wrote, its digest checked."""
+    content = read_json(path)
+    if content.pop(SEAL, None) != _digest(content):
+        raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
+    return content
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -30,16 +30,6 @@ from lkge.learning.progress import (
 Clock = Callable[[], float]
 
 
-def together(*listeners: Listener) -> Listener:
-    """One listener that tells all, in order."""
-
-    def tell(event: Event) -> None:
-        for listener in listeners:
-            listener(event)
-
-    return tell
-
-
 class LiveDisplay:
     """One live display on a terminal; a listener while entered as a context manager."""
 

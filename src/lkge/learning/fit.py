@@ -32,7 +32,10 @@ from lkge.models.tables import Gradient, Tables
 
 @dataclass
 class Course:
-    """How a fit stands: epochs done, the best of them, and the time taken."""
+    """How a fit stands: epochs done, the best of them, and the time taken.
+
+    `best_mrr` is on validation facts; where there are none, it is the least training loss, negated.
+    """
 
     epochs: int = 0
     best_epoch: int = 0
@@ -64,6 +67,17 @@ class Fit:
         self._optimizer = RowAdam(model.tables, settings.learning_rate, model.fused)
         self._gradient = Gradient.like(model.tables)
         self._best: Tables | None = None
+
+    @property
+    def num_facts(self) -> int:
+        """The facts to train on, without inverses."""
+        return len(self._edges) // 2
+
+    @property
+    def best_valid_mrr(self) -> float:
+        """The best validation MRR so far; nan where nothing was validated."""
+        validated = self.course.epochs and len(self._valid)
+        return self.course.best_mrr if validated else math.nan
 
     def run(self, listener: Listener, save: Callable[[], None]) -> None:
         """Learn until validation no longer gains; then restore the best tables."""
@@ -105,7 +119,7 @@ class Fit:
                 epoch=course.epochs,
                 loss=loss,
                 valid_mrr=mrr,
-                best_mrr=course.best_mrr,
+                best_mrr=self.best_valid_mrr,
                 epochs_without_gain=course.epochs_without_gain,
                 facts_per_second=len(self._edges) / (trained - started),
                 seconds=course.seconds,
@@ -136,9 +150,7 @@ class Fit:
         return total / len(self._edges)
 
     def _validate(self) -> float:
-        predictor = Predictor.of(
-            self.method.served(self.model), self.model.score, self.model.fused
-        )
+        predictor = Predictor.of(self.method.served(self.model), self.model.score, self.model.fused)
         return self._validator.mrr(predictor, self._valid, self.snapshot)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +22,7 @@ from lkge.evaluation.results import (
     SnapshotRecord,
 )
 from lkge.learning.checkpoint import Checkpoints, Saved
-from lkge.learning.fit import Course, Fit
+from lkge.learning.fit import Fit
 from lkge.learning.progress import (
     Evaluating,
     Listener,
@@ -49,6 +51,20 @@ class Learned:
     model: Model
 
 
+@dataclass
+class Stopwatch:
+    """Seconds spent inside its blocks."""
+
+    seconds: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time of this block."""
+        started = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - started
+
+
 class Loop:
     """One method on one growing graph, from the first snapshot or from a checkpoint."""
 
@@ -73,13 +89,18 @@ class Loop:
     def run(self) -> Learned:
         """Learn all snapshots that are not learned yet."""
         saved = self._checkpoints.load() if self._checkpoints else None
-        if saved is not None:
+        if saved is None:
+            self._save_start()
+        else:
             self._restore(saved)
         first = len(self.results.snapshots)
-        epochs_done = saved.progress["course"]["epochs"] if saved and saved.epoch else 0
         self._listener(
             RunStarted(
-                self.graph.name, self.settings.method, len(self.graph), first, epochs_done
+                dataset=self.graph.name,
+                method=self.settings.method,
+                snapshots=len(self.graph),
+                snapshot=first,
+                epochs_done=saved.progress["course"]["epochs"] if saved and saved.epoch else 0,
             )
         )
         for snapshot in self.graph.snapshots[first:]:
@@ -94,87 +115,64 @@ class Loop:
         self._method.load_state(_without_prefix(saved.start, "method."))
 
     def _learn(self, snapshot: Snapshot, saved: Saved | None) -> None:
+        """Grow for the snapshot, ask what is known already, learn it, and ask again.
+
+        The method gets the snapshot without its test facts.
+        """
         lesson = dataclasses.replace(snapshot, test=no_facts())
         validator = Validator(self.graph.snapshots[: snapshot.index + 1])
-        if saved is None:
-            self._save_start()
-        started = time.perf_counter()
-        self._method.grow(self._model, lesson)
-        grown = time.perf_counter()
-        forward = self._examine(snapshot.index - 1, [snapshot.index]) if snapshot.index else []
-        begun = time.perf_counter()
-        self._method.begin(self._model, lesson)
-        fit = Fit(self._model, self._method, lesson, validator)
-        preparation = time.perf_counter() - begun + grown - started
+        watch = Stopwatch()
+        with watch.running():
+            self._method.grow(self._model, lesson)
+        forward = self._examine(snapshot.index, [snapshot.index]) if snapshot.index else []
+        with watch.running():
+            self._method.begin(self._model, lesson)
+            fit = Fit(self._model, self._method, lesson, validator)
         if saved is not None and saved.epoch is not None:
             fit.load_state(saved.epoch, saved.progress["course"])
         self._listener(
             SnapshotStarted(
                 snapshot=snapshot.index,
-                train_facts=len(self._method.facts(lesson)),
+                train_facts=fit.num_facts,
                 entities=snapshot.num_entities,
                 relations=snapshot.num_relations,
                 max_epochs=self.settings.max_epochs,
             )
         )
         fit.run(self._listener, self._saver(fit))
-        ended = time.perf_counter()
-        self._method.end(self._model, lesson)
-        fit.course.seconds += preparation + time.perf_counter() - ended
-        self._record(snapshot, fit.course, forward)
+        with watch.running():
+            self._method.end(self._model, lesson)
+        fit.course.seconds += watch.seconds
+        self._conclude(snapshot, fit, forward)
 
-    def _examine(self, i: int, tests: list[int]) -> list[dict[str, Accuracy]]:
-        """h[i, j] for each j of `tests`; while M_i grows, i is the snapshot it grows for."""
-        now = max(i, *tests)
+    def _examine(self, i: int, tests: Sequence[int]) -> list[dict[str, Accuracy]]:
+        """h[i, j] for each j of `tests`; h[i-1, i] while M_{i-1} has only grown for snapshot i."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
-        self._listener(Evaluating(now, queries))
+        self._listener(Evaluating(i, queries))
         predictor = Predictor.of(
             self._method.served(self._model), self._model.score, self._model.fused
         )
-        return [self._examiner.accuracy(predictor, now, j) for j in tests]
+        return [self._examiner.accuracy(predictor, i, j) for j in tests]
 
-    def _record(
-        self, snapshot: Snapshot, course: Course, forward: list[dict[str, Accuracy]]
-    ) -> None:
-        row = self._examine(snapshot.index, list(range(snapshot.index + 1)))
+    def _conclude(self, snapshot: Snapshot, fit: Fit, forward: list[dict[str, Accuracy]]) -> None:
+        """Ask about all tests so far, note it, save it, tell it."""
+        row = self._examine(snapshot.index, range(snapshot.index + 1))
         record = SnapshotRecord(
             index=snapshot.index,
             new_facts=snapshot.num_facts,
             train_facts=len(snapshot.train),
             entities=snapshot.num_entities,
             relations=snapshot.num_relations,
-            epochs=course.epochs,
-            best_epoch=course.best_epoch,
-            valid_mrr=course.best_mrr if course.epochs and len(snapshot.valid) else float("nan"),
-            seconds=course.seconds,
-            validation_seconds=course.validation_seconds,
+            epochs=fit.course.epochs,
+            best_epoch=fit.course.best_epoch,
+            valid_mrr=fit.best_valid_mrr,
+            seconds=fit.course.seconds,
+            validation_seconds=fit.course.validation_seconds,
             carried_bytes=self._method.carried_bytes(),
         )
-        before = self.results.protocols
-        self.results = dataclasses.replace(
-            self.results,
-            snapshots=(*self.results.snapshots, record),
-            protocols={
-                name: ProtocolResult(
-                    matrix=(*before[name].matrix, tuple(cell[name] for cell in row)),
-                    forward=(*before[name].forward, *(cell[name] for cell in forward)),
-                )
-                for name in PROTOCOLS
-            },
-        )
+        self.results = _extended(self.results, record, row, forward)
         self._save_start()
-        after = {name: self.results.protocols[name].after(snapshot.index).mrr for name in PROTOCOLS}
-        self._listener(
-            SnapshotFinished(
-                snapshot=snapshot.index,
-                epochs=course.epochs,
-                best_epoch=course.best_epoch,
-                valid_mrr=record.valid_mrr,
-                paper_mrr=after["paper"],
-                current_mrr=after["current"],
-                seconds=course.seconds,
-            )
-        )
+        self._listener(_last_finished(self.results))
 
     def _save_start(self) -> None:
         if self._checkpoints is None:
@@ -184,7 +182,8 @@ class Loop:
             self._model.tables.named("tables") | carried, self._progress(None)
         )
 
-    def _saver(self, fit: Fit) -> Any:
+    def _saver(self, fit: Fit) -> Callable[[], None]:
+        """What saves a fit after an epoch, if the last time is long enough ago."""
         last = time.monotonic()
 
         def save() -> None:
@@ -199,6 +198,41 @@ class Loop:
 
     def _progress(self, course: dict[str, Any] | None) -> dict[str, Any]:
         return {"results": self.results.to_json(), "course": course}
+
+
+def _extended(
+    results: Results,
+    record: SnapshotRecord,
+    row: list[dict[str, Accuracy]],
+    forward: list[dict[str, Accuracy]],
+) -> Results:
+    """Results with one more snapshot: its record, its row of h, and h[i-1, i] if there is any."""
+    before = results.protocols
+    return dataclasses.replace(
+        results,
+        snapshots=(*results.snapshots, record),
+        protocols={
+            name: ProtocolResult(
+                matrix=(*before[name].matrix, tuple(cell[name] for cell in row)),
+                forward=(*before[name].forward, *(cell[name] for cell in forward)),
+            )
+            for name in PROTOCOLS
+        },
+    )
+
+
+def _last_finished(results: Results) -> SnapshotFinished:
+    """The last snapshot of the results as an event."""
+    record = results.snapshots[-1]
+    return SnapshotFinished(
+        snapshot=record.index,
+        epochs=record.epochs,
+        best_epoch=record.best_epoch,
+        valid_mrr=record.valid_mrr,
+        paper_mrr=results.protocols["paper"].final.mrr,
+        current_mrr=results.protocols["current"].final.mrr,
+        seconds=record.seconds,
+    )
 
 
 def _without_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -56,9 +56,7 @@ class RowAdam:
 
     def state(self) -> dict[str, Tensor]:
         """Moments and counts, for a checkpoint."""
-        return (
-            self.first.named("first") | self.second.named("second") | self.steps.named("steps")
-        )
+        return self.first.named("first") | self.second.named("second") | self.steps.named("steps")
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what `state` gave."""

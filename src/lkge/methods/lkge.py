@@ -51,7 +51,11 @@ class Lkge(Method):
         past = padded(self._past.map(lambda counts: counts.to(device)), new)
         share = new.map(lambda counts: torch.tensor(self._beta() / len(counts)))
         weight = past.map(row_weight, new).map(self._strength)
-        idle = new.map(lambda counts, each: (counts == 0) * each.to(device), share)
+        idle = new.map(
+            lambda counts, before, each: ((counts == 0) & (before > 0)) * each.to(device),
+            past,
+            share,
+        )
         self._anchor = Anchor(
             self._old,
             weight.map(lambda *parts: _column(*parts), idle, self._old),
@@ -104,5 +108,5 @@ def row_weight(past: Tensor, new: Tensor) -> Tensor:
 
 def _column(weight: Tensor, idle: Tensor, old: Tensor) -> Tensor:
     """Weights of the old rows, (k, 1): the regularisation, and the autoencoder's pull on rows
-    without new facts, whose reconstruction is their old value."""
+    with old facts only, whose reconstruction is their old value."""
     return (weight + idle)[: len(old), None].float().contiguous()

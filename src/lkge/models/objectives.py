@@ -73,7 +73,7 @@ class PlainMargin:
         on_entities, on_relations = torch.autograd.grad(loss, [entity_rows, relation_rows])
         gradient.entity.add(entities, on_entities)
         gradient.relation.add(relations, on_relations)
-        return float(loss)
+        return float(loss.detach())
 
 
 def margin_objective(score: Score, margin: float, fused: bool) -> Objective:

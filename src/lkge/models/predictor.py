@@ -18,7 +18,7 @@ from lkge.kernels.ranking import count_ahead
 from lkge.models.scores import Score
 from lkge.models.tables import Tables
 
-CHUNK = 8192
+CHUNK = 1 << 16
 """Queries ranked at a time by the kernel; the plain twin takes fewer."""
 
 
@@ -78,9 +78,14 @@ class Predictor:
     def _count_fused(
         self, facts: Facts, views: Sequence[View], answers: KnownAnswers
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Facts that ask the same question stand together, and their query is scored once."""
+        order = np.lexsort((facts[:, 1], facts[:, 0]))
+        facts = facts[order]
+        asked = np.any(facts[1:, :2] != facts[:-1, :2], axis=1)
         starts, stops = answers.lookup(facts[:, 0], facts[:, 1])
-        return count_ahead(
-            self.queries(facts).numpy(),
+        nearer, equal = count_ahead(
+            self.queries(facts[np.append(True, asked)]).numpy(),
+            np.append(0, asked.cumsum()).astype(np.int32),
             self.entity.numpy(),
             np.ascontiguousarray(facts[:, 2]),
             np.array([view.num_candidates for view in views], dtype=np.int32),
@@ -90,6 +95,8 @@ class Predictor:
             answers.since,
             np.array([view.until for view in views], dtype=np.int32),
         )
+        back = np.argsort(order)
+        return nearer[back], equal[back]
 
     def _count_plain(
         self, facts: Facts, views: Sequence[View], answers: KnownAnswers

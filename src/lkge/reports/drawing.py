@@ -49,6 +49,7 @@ STYLE: dict[Any, Any] = {
     "figure.titlesize": 11,
     "figure.titleweight": "bold",
     "figure.facecolor": SHEET,
+    "figure.constrained_layout.wspace": 0.05,
     "grid.color": LINE,
     "grid.linewidth": 0.7,
     "xtick.color": SOFT,

@@ -36,7 +36,8 @@ def system_panels(systems: Sequence[System]) -> tuple[Figure, list[Axes]]:
     """A panel for each system with its name; one alone is larger and needs none."""
     if len(systems) == 1:
         return drawing.panels(1, columns=1, size=(5.6, 3.4))
-    figure, axes = drawing.panels(len(systems), columns=4, size=(2.7, 2.3))
+    columns = 3 if len(systems) in (5, 6, 9) else 4
+    figure, axes = drawing.panels(len(systems), columns=columns, size=(2.7, 2.3))
     several = len({system.dataset for system in systems}) > 1
     for panel, system in zip(axes, systems, strict=True):
         name = f"{system.dataset}: {system.name}" if several else system.name
@@ -53,12 +54,13 @@ def title(words: str, systems: Sequence[System]) -> str:
     return f"{words}: {', '.join(map(drawing.label, names))}" if names else words
 
 
-def shades(count: int) -> list[tuple[float, ...]]:
-    """From early to late: an even walk through a perceptually uniform colour map."""
-    import matplotlib
+def shades(count: int) -> list[tuple[float, float, float, float]]:
+    """From cool to warm for early to late, none too light for paper or too dark for a screen."""
+    from matplotlib.colors import LinearSegmentedColormap
 
-    colours = matplotlib.colormaps["viridis"]
-    return [colours(0.02 + 0.7 * i / max(count - 1, 1)) for i in range(count)]
+    stops = (drawing.BLUE, drawing.SKY, drawing.GREEN, drawing.ORANGE, drawing.VERMILION)
+    colours = LinearSegmentedColormap.from_list("early to late", stops)
+    return [colours(i / max(count - 1, 1)) for i in range(count)]
 
 
 def snapshot_axis(panel: Axes, count: int) -> None:
@@ -83,7 +85,6 @@ def model_lines(panel: Axes, matrix: Sequence[Sequence[float]]) -> None:
                 (len(row), row[-1]),
                 xytext=(3, 4),
                 textcoords="offset points",
-                color=colour,
                 fontweight="bold",
                 annotation_clip=False,
                 path_effects=[withStroke(linewidth=2.5, foreground=drawing.SHEET)],

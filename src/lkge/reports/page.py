@@ -24,6 +24,10 @@ THEME = {
     drawing.LINE: "var(--line)",
     drawing.SHEET: "var(--card)",
 }
+COMPARISON = "Side by side"
+WIDEST_HALF = 510.0
+"""A figure of at most this many points shares its row with another."""
+
 PROTOCOL_NOTES = {
     "paper": "each test fact is ranked among the entities known at its own snapshot",
     "current": "each test fact is ranked among all entities that the model has met by then",
@@ -50,25 +54,19 @@ def write_page(results: Sequence[Results], path: Path) -> None:
 def page(results: Sequence[Results], drawings: Sequence[Drawing]) -> str:
     """The page as text."""
     groups = by_dataset(systems_of(results))
-    figures = [
-        (one.dataset, _figure(one, f"figure-{position}"))
-        for position, one in enumerate(drawings, 1)
-    ]
-    title = "Lifelong embedding: " + ", ".join(groups)
+    only = next(iter(groups)) if len(groups) == 1 else None
+    owned: dict[str | None, list[Drawing]] = {}
+    for one in drawings:
+        owned.setdefault(one.dataset or only, []).append(one)
     sections = [
-        dataset_section(
-            f"dataset-{position}",
-            dataset,
-            group,
-            [figure for owner, figure in figures if owner == dataset],
-        )
+        dataset_section(f"dataset-{position}", dataset, group, _gallery(owned.get(dataset, [])))
         for position, (dataset, group) in enumerate(groups.items(), 1)
     ]
-    comparison = [figure for owner, figure in figures if owner is None]
-    if comparison:
-        heading = tag("h2", "Side by side")
-        sections.append(tag("section", heading, *comparison, id="comparison"))
-    return _document(title, _header(title, groups, bool(comparison)), sections)
+    if None in owned:
+        heading = tag("h2", COMPARISON)
+        sections.insert(0, tag("section", heading, _gallery(owned[None]), id="comparison"))
+    title = "Lifelong embedding: " + ", ".join(groups)
+    return _document(title, _header(title, groups), sections)
 
 
 def _some(results: Sequence[Results]) -> Sequence[Results]:
@@ -98,21 +96,20 @@ def _resource(name: str) -> str:
     return resources.files("lkge.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _header(title: str, groups: dict[str, list[System]], compared: bool) -> Html:
+def _header(title: str, groups: dict[str, list[System]]) -> Html:
     runs = sum(len(system.runs) for group in groups.values() for system in group)
     names = {system.name for group in groups.values() for system in group}
     counts = ((runs, "run"), (len(names), "system"), (len(groups), "dataset"))
     lead = " · ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
     links = [
-        tag("a", dataset, href=f"#dataset-{position}") for position, dataset in enumerate(groups, 1)
+        tag("a", COMPARISON, href="#comparison"),
+        *(tag("a", name, href=f"#dataset-{position}") for position, name in enumerate(groups, 1)),
     ]
-    if compared:
-        links.append(tag("a", "Side by side", href="#comparison"))
     notes = [
         tag("p", tag("strong", f"{protocol}: "), f"{note}.", class_="note")
         for protocol, note in PROTOCOL_NOTES.items()
     ]
-    navigation = tag("nav", *links, aria_label="Sections") if len(links) > 1 else Html()
+    navigation = tag("nav", *links, aria_label="Sections") if len(groups) > 1 else Html()
     return tag("header", tag("h1", title), tag("p", lead, class_="lead"), *notes, navigation)
 
 
@@ -129,9 +126,18 @@ def _footer() -> Html:
     )
 
 
-def _figure(one: Drawing, prefix: str) -> Html:
-    graphic = inline_svg(one.rendered.svg.decode(), prefix, one.caption)
-    return tag("figure", scroll(graphic, "Figure"), tag("figcaption", one.caption))
+def _gallery(drawings: Sequence[Drawing]) -> Html:
+    """Figures in pairs where they are narrow enough, else one in a row."""
+    widths = {one.stem: float(_view_box(one.rendered.svg.decode())[0]) for one in drawings}
+    halves = [stem for stem, width in widths.items() if width <= WIDEST_HALF]
+    paired = halves[: len(halves) // 2 * 2]
+    return tag("div", *(_figure(one, one.stem not in paired) for one in drawings), class_="figures")
+
+
+def _figure(one: Drawing, is_wide: bool) -> Html:
+    graphic = inline_svg(one.rendered.svg.decode(), one.stem, one.caption)
+    caption = tag("figcaption", one.caption)
+    return tag("figure", scroll(graphic, "Figure"), caption, class_="wide" if is_wide else None)
 
 
 def inline_svg(svg: str, prefix: str, label: str) -> Html:
@@ -139,13 +145,19 @@ def inline_svg(svg: str, prefix: str, label: str) -> Html:
 
     It shrinks down to six tenths of its drawn width, then scrolls.
     """
-    opening, body = svg[svg.index("<svg") :].split(">", 1)
+    body = svg[svg.index("<svg") :].split(">", 1)[1]
     body = re.sub(r"<!--.*?-->|<style.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r"\s+", " ", re.sub(r"(\b[1-9]\d*\.\d\d)\d+", r"\1", body))
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", body)
     for ink, variable in THEME.items():
         body = body.replace(ink, variable)
-    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', opening)[0]
-    drawn = float(width) * 4 / 3
-    style = f"max-width:{drawn:.0f}px;min-width:{0.6 * drawn:.0f}px"
+    width, height = _view_box(svg)
+    style = f"max-width:{width}pt;min-width:{0.6 * float(width):.0f}pt"
     start = f'<svg viewBox="0 0 {width} {height}" role="img" style="{style}">'
     return join([Html(start), tag("title", label), Html(body)])
+
+
+def _view_box(svg: str) -> tuple[str, str]:
+    """Width and height in points."""
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
+    return width, height

@@ -11,9 +11,7 @@ from lkge.reports.html import Html, tag
 from lkge.reports.systems import COSTS, MEASURES, STATE, TIME, Measure, System, best_text
 
 
-def dataset_section(
-    anchor: str, dataset: str, systems: Sequence[System], figures: Sequence[Html]
-) -> Html:
+def dataset_section(anchor: str, dataset: str, systems: Sequence[System], figures: Html) -> Html:
     """The best in cards, all systems in a table, the figures, and each system in a panel."""
     panels = [f"{anchor}-system-{position}" for position in range(1, len(systems) + 1)]
     alone = len(systems) == 1
@@ -22,7 +20,7 @@ def dataset_section(
         tag("h2", dataset),
         _cards(systems),
         _summary(systems, panels),
-        *figures,
+        figures,
         tag("h3", "Run in detail" if alone else "Systems in detail"),
         *(
             _details(system, panel, is_open=alone)
@@ -49,17 +47,17 @@ def _cards(systems: Sequence[System]) -> Html:
 def _card(title: str, measure: Measure, systems: Sequence[System]) -> Html:
     means = [(system.spread(measure).mean, system) for system in systems]
     known = [pair for pair in means if not math.isnan(pair[0])]
-    sign = 1 if measure.lower_is_better else -1
+    sign, end = (1, "least") if measure.lower_is_better else (-1, "best")
     mean, system = min(known or means, key=lambda pair: sign * pair[0])
     holders = [name for value, name in known if measure.text(value) == measure.text(mean)]
     deviation = tables.deviation_text(system.spread(measure), measure).strip()
     who = [
         *([deviation] if deviation else []),
-        *([_holders(holders)] if len(systems) > 1 and holders else []),
+        *([f"{end}: {_holders(holders)}"] if len(systems) > 1 and holders else []),
     ]
     return tag(
         "div",
-        tag("dt", title if len(systems) == 1 else f"{title}, best"),
+        tag("dt", title),
         tag("dd", measure.text(mean), class_="value"),
         *(tag("dd", line, class_="who") for line in who),
         class_="card",

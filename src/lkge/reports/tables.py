@@ -26,6 +26,7 @@ from lkge.reports.systems import (
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -79,36 +80,32 @@ def _plain(spread: Spread) -> dict[str, float | None]:
 
 
 def summary_grids(results: Iterable[Results]) -> list[Grid]:
-    """One grid for each dataset: a section for each protocol, a row for each system."""
+    """A grid for each dataset and protocol, with a row for each system."""
     return [
-        Grid(
-            title=dataset,
-            columns=(
-                "Method",
-                "Protocol",
-                *(measure.title for measure in (*MEASURES[PROTOCOLS[0]], *COSTS)),
-            ),
-            sections=tuple(_summary_section(systems, protocol) for protocol in PROTOCOLS),
-            names=2,
-            note=_seeds_note(systems),
-        )
+        _summary_grid(dataset, systems, protocol)
         for dataset, systems in by_dataset(systems_of(results)).items()
+        for protocol in PROTOCOLS
     ]
 
 
-def _summary_section(systems: Sequence[System], protocol: str) -> tuple[Row, ...]:
+def _summary_grid(dataset: str, systems: Sequence[System], protocol: str) -> Grid:
     measures = (*MEASURES[protocol], *COSTS)
     best = [best_text(systems, measure) for measure in measures]
-    return tuple(
+    rows = [
         (
             Cell(system.name),
-            Cell(protocol, faint=True),
             *(
                 measure_cell(system, measure, champion)
                 for measure, champion in zip(measures, best, strict=True)
             ),
         )
         for system in systems
+    ]
+    return Grid(
+        title=f"{dataset}, {protocol} protocol",
+        columns=("Method", *(measure.title for measure in measures)),
+        sections=(tuple(rows),),
+        note=_seeds_note(systems),
     )
 
 
@@ -159,11 +156,11 @@ def snapshot_grid(run: Results) -> Grid:
     return Grid(
         title="Snapshots",
         columns=(
-            *("Snapshot", "New facts", "Entities", "Relations", "Epochs", "Best epoch"),
-            *("Valid MRR", "Time", "Validation", "Carried"),
+            *("#", "New facts", "Entities", "Relations", "Epochs", "Best epoch"),
+            *("Valid MRR", "Time", "Valid share", "Carried"),
         ),
         sections=(tuple(_snapshot_row(record) for record in run.snapshots),),
-        note="Validation: its share of the time. Carried: what the method keeps for later.",
+        note="Valid share: of the time, for validation. Carried: what the method keeps for later.",
     )
 
 
@@ -202,24 +199,32 @@ def rich_table(grid: Grid) -> Table:
 
     table = Table(
         title=Text(grid.title, style="bold"),
-        caption=Text(grid.note, style="dim") if grid.note else None,
+        caption=Text(f"{grid.note}\n", style="dim") if grid.note else None,
         title_justify="left",
         caption_justify="left",
         header_style="bold cyan",
         border_style="dim",
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
         pad_edge=False,
     )
     for position, column in enumerate(grid.columns):
-        is_name = position < grid.names
-        table.add_column(
-            Text(column), justify="left" if is_name else "right", overflow="fold", no_wrap=False
-        )
+        if position < grid.names:
+            table.add_column(Text(column), overflow="fold")
+        else:
+            table.add_column(Text(column.replace(" ", "\n")), justify="right", no_wrap=True)
     for section in grid.sections:
         for row in section:
-            table.add_row(*(Text(cell.text, style=_rich_style(cell)) for cell in row))
+            table.add_row(*(_rich_cell(cell) for cell in row))
         table.add_section()
     return table
+
+
+def _rich_cell(cell: Cell) -> Text:
+    """The text, a deviation below its mean."""
+    from rich.text import Text
+
+    return Text(cell.text.replace(" ±", "\n±"), style=_rich_style(cell))
 
 
 def _rich_style(cell: Cell) -> str:

@@ -28,16 +28,16 @@ def percent(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`4.2 s`, `3 min 05 s` or `2 h 10 min`."""
+    """`4.2 s`, `3m 05s` or `2h 10m`."""
     if math.isnan(seconds):
         return ABSENT
     if seconds < 99.95:
         return f"{seconds:.1f} s"
     if seconds < 3599.5:
         minutes, rest = divmod(round(seconds), 60)
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes}m {rest:02d}s"
     hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes:02d} min"
+    return f"{hours}h {minutes:02d}m"
 
 
 def size(count_of_bytes: float) -> str:

@@ -5,8 +5,8 @@ With p(x) the number of earlier facts of x and N(x) its facts in D_i ∪ D_i⁻�
     ē = (p(e)·e_{i-1} + Σ_{(e, r, o) ∈ N(e)} f_sub(r, o)) / (p(e) + |N(e)|),
     r̄ = (p(r)·r_{i-1} + Σ_{(s, r, o) ∈ N(r)} f_rel(s, o)) / (p(r) + |N(r)|).
 
-A row without new facts has x̄ = x_{i-1}, a pull to its old value, which `pull_of_the_rest` gives;
-a row without any fact has no reconstruction and no loss.
+A row with old facts only has x̄ = x_{i-1}: a pull to its old value, which LKGE's anchor carries.
+A row without any fact has no reconstruction and no loss.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Autoencoder:
         flows = torch.autograd.grad(loss, [variables.entity, variables.relation])
         for part, flow in zip(gradient, flows, strict=True):
             part.values += flow
-        return float(loss)
+        return float(loss.detach())
 
     def reconstruct(self, tables: Tables) -> Tables:
         """x̄ for every row, (n, d) and (2m, d); rows without any fact are zero."""

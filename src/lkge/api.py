@@ -1,0 +1,194 @@
+"""The doors for Python: load a growing graph, learn it, and ask what was learned.
+
+A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
+
+    config.toml        the settings
+    graph.json         the digest of the graph, so that a run goes on with the same facts only
+    log.jsonl          every event, a line each
+    results.json       what was found, complete after the last snapshot
+    model.safetensors  the tables of the last version; model.json has their names and digest
+    checkpoint/        while learning only
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lkge.config import Settings, from_toml
+from lkge.data import catalog
+from lkge.data.files import unfinished, write_text_atomically
+from lkge.data.snapshots import GrowingGraph
+from lkge.data.vocabulary import Vocabulary
+from lkge.errors import DamagedFile, RunError
+from lkge.evaluation.results import Results
+from lkge.learning.checkpoint import (
+    Checkpoints,
+    read_json,
+    read_sealed,
+    read_tensors,
+    write_sealed,
+    write_tensors,
+)
+from lkge.learning.display import JsonlLog
+from lkge.learning.loop import Learned, Loop
+from lkge.learning.progress import Event, Listener, ignore
+from lkge.models.model import uses_kernels
+from lkge.models.predictor import Predictor
+from lkge.models.scores import score_named
+from lkge.models.tables import Tables
+
+CONFIG, GRAPH, LOG, RESULTS = "config.toml", "graph.json", "log.jsonl", "results.json"
+TABLES, MODEL, CHECKPOINT = "model.safetensors", "model.json", "checkpoint"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its results, a predictor over the last version, and its folder if kept."""
+
+    results: Results
+    predictor: Predictor
+    folder: Path | None = None
+
+
+def load(name_or_path: str | Path, data: Path | None = None) -> GrowingGraph:
+    """A growing graph by name (`brick`, `ENTITY`, …), or from a folder or archive."""
+    return catalog.load(name_or_path, data)
+
+
+def run(
+    graph: GrowingGraph,
+    *,
+    out: Path | str | None = None,
+    listener: Listener = ignore,
+    settings: Settings | None = None,
+    **changes: Any,
+) -> Run:
+    """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`.
+
+    With `out` everything is kept in that folder, which must be new or empty, and a run that was
+    interrupted goes on by `resume`.
+    """
+    base = settings or Settings(dataset=graph.name)
+    chosen = base.with_changes(changes)
+    if out is None:
+        learned = Loop(graph, chosen, None, listener).run()
+        return Run(learned.results, _predictor(learned.tables, chosen, graph.vocabulary))
+    folder = Path(out)
+    loop = _loop(folder, graph, chosen, listener)
+    _create(folder, graph, chosen)
+    return _learn(folder, loop)
+
+
+def resume(
+    folder: Path | str,
+    *,
+    listener: Listener = ignore,
+    data: Path | None = None,
+    graph: GrowingGraph | None = None,
+) -> Run:
+    """Go on with an interrupted run, or open a finished one. The graph is loaded again by the
+    name in its settings unless it is given."""
+    folder = Path(folder)
+    if not (folder / CONFIG).is_file():
+        raise RunError(f"{folder}: not a run folder: it has no {CONFIG}")
+    checkpoints = Checkpoints(folder / CHECKPOINT)
+    if (folder / MODEL).is_file() and not checkpoints.exists:
+        checkpoints.remove()
+        return opened(folder)
+    settings = from_toml(folder / CONFIG)
+    graph = graph or load(settings.dataset, data)
+    if read_json(folder / GRAPH) != _identity(graph):
+        raise RunError(f"{folder}: was begun with other facts than {graph.name!r} has now")
+    return _learn(folder, _loop(folder, graph, settings, listener))
+
+
+def opened(folder: Path | str) -> Run:
+    """A finished run from its folder; the graph itself is not needed."""
+    folder = Path(folder)
+    settings = from_toml(folder / CONFIG)
+    manifest = read_sealed(folder / MODEL)
+    tensors = read_tensors(folder / TABLES, manifest["sha256"])
+    vocabulary = Vocabulary.from_json(manifest["vocabulary"])
+    return Run(
+        results=_read_results(folder / RESULTS),
+        predictor=_predictor(Tables.from_named(tensors, "tables"), settings, vocabulary),
+        folder=folder,
+    )
+
+
+def _create(folder: Path, graph: GrowingGraph, settings: Settings) -> None:
+    """A run folder with its first files; a new one appears with them in one act."""
+    try:
+        if folder.exists():
+            if any(folder.iterdir()):
+                raise RunError(f"{folder}: not empty; resume that run or choose another folder")
+            _begin(folder, graph, settings)
+        else:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with unfinished(folder) as temporary:
+                temporary.mkdir()
+                _begin(temporary, graph, settings)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror}") from error
+
+
+def _begin(folder: Path, graph: GrowingGraph, settings: Settings) -> None:
+    write_text_atomically(folder / GRAPH, json.dumps(_identity(graph)))
+    write_text_atomically(folder / CONFIG, settings.to_toml())
+
+
+def _loop(folder: Path, graph: GrowingGraph, settings: Settings, listener: Listener) -> Loop:
+    """What learns into `folder`; nothing is written yet."""
+    log = JsonlLog(folder / LOG)
+
+    def both(event: Event) -> None:
+        log(event)
+        listener(event)
+
+    return Loop(graph, settings, Checkpoints(folder / CHECKPOINT), both)
+
+
+def _learn(folder: Path, loop: Loop) -> Run:
+    for leftover in folder.rglob(".*.part"):
+        leftover.unlink()
+    learned, vocabulary = loop.run(), loop.graph.vocabulary
+    _keep(folder, learned, vocabulary)
+    return Run(learned.results, _predictor(learned.tables, loop.settings, vocabulary), folder)
+
+
+def _keep(folder: Path, learned: Learned, vocabulary: Vocabulary) -> None:
+    from lkge.reports.page import write_report
+
+    digest = write_tensors(folder / TABLES, learned.tables.named("tables"))
+    write_sealed(folder / MODEL, {"sha256": digest, "vocabulary": vocabulary.to_json()})
+    results = json.dumps(learned.results.to_json(), indent=1, allow_nan=False)
+    write_text_atomically(folder / RESULTS, results)
+    write_report([learned.results], folder)
+    Checkpoints(folder / CHECKPOINT).remove()
+
+
+def _read_results(path: Path) -> Results:
+    try:
+        return Results.from_json(read_json(path))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{path}: not the results of a run: {error}") from error
+
+
+def _predictor(tables: Tables, settings: Settings, vocabulary: Vocabulary) -> Predictor:
+    return Predictor.of(tables, score_named(settings.score), uses_kernels(settings), vocabulary)
+
+
+def _identity(graph: GrowingGraph) -> dict[str, str]:
+    """The name of a graph and a digest of all its names and facts."""
+    digest = hashlib.sha256()
+    for names in graph.vocabulary.to_json().values():
+        digest.update("\n".join(names).encode())
+    for snapshot in graph.snapshots:
+        for facts in (snapshot.train, snapshot.valid, snapshot.test):
+            digest.update(len(facts).to_bytes(8, "little"))
+            digest.update(facts.tobytes())
+    return {"name": graph.name, "sha256": digest.hexdigest()}

@@ -1,0 +1,30 @@
+"""A gradient as rows and values."""
+
+from __future__ import annotations
+
+import torch
+
+from lkge.kernels.rows import RowGradient
+
+
+def test_a_fresh_gradient_has_no_row() -> None:
+    gradient = RowGradient.like(torch.ones(4, 3))
+    assert gradient.values.shape == (4, 3)
+    assert not gradient.values.any()
+    assert gradient.rows().tolist() == []
+
+
+def test_adding_sums_values_and_marks_rows() -> None:
+    gradient = RowGradient.like(torch.ones(4, 2))
+    gradient.add(torch.tensor([3, 1]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    gradient.add(torch.tensor([1]), torch.tensor([[10.0, 10.0]]))
+    assert gradient.rows().tolist() == [1, 3]
+    assert gradient.values.tolist() == [[0, 0], [13, 14], [0, 0], [1, 2]]
+
+
+def test_clearing_some_rows_keeps_the_others() -> None:
+    gradient = RowGradient.like(torch.ones(3, 2))
+    gradient.add(torch.tensor([0, 2]), torch.ones(2, 2))
+    gradient.clear(torch.tensor([0]))
+    assert gradient.rows().tolist() == [2]
+    assert gradient.values.tolist() == [[0, 0], [0, 0], [1, 1]]

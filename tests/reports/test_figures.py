@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lkge.evaluation.results import Accuracy, ProtocolResult, Results
+from lkge.reports import drawing, figures
+
+MakeRun = Callable[..., Results]
+
+OF_ONE_RUN = (figures.mrr_over_snapshots, figures.matrix_heatmap, figures.time_per_snapshot)
+OF_MANY = (figures.mrr_by_method, figures.transfer_by_method, figures.cumulative_time)
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    assert data.endswith(b"IEND\xaeB`\x82")
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
+
+
+def check_pair(png: Path, svg: Path) -> None:
+    root = ElementTree.fromstring(svg.read_bytes())
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    points = float(root.attrib["width"].removesuffix("pt"))
+    assert png_size(png)[0] / (points / 72) >= 150
+
+
+def test_a_single_run_has_its_three_figures(make_run: MakeRun, tmp_path: Path) -> None:
+    paths = figures.draw_all([make_run()], tmp_path / "figures")
+    assert [path.name for path in paths] == [
+        f"{stem}.{suffix}"
+        for stem in ("mrr-over-snapshots", "matrix", "time-per-snapshot")
+        for suffix in ("png", "svg")
+    ]
+    assert sorted(paths) == sorted((tmp_path / "figures").iterdir())
+    for png, svg in zip(paths[::2], paths[1::2], strict=True):
+        check_pair(png, svg)
+
+
+def test_several_systems_are_compared_and_datasets_named(make_run: MakeRun) -> None:
+    names = ("A/b", "a b", "C")
+    runs = [make_run(name, method, snapshots=1) for name in names for method in ("x", "y")]
+    stems = [one.stem for one in figures.draw(runs)]
+    assert stems[:3] == ["mrr-by-method", "transfer-by-method", "cumulative-time"]
+    assert [stem for stem in stems if stem.startswith("matrix")] == [
+        *("matrix-a-b-1", "matrix-a-b-2", "matrix-c"),
+    ]
+    assert len(set(stems)) == len(stems) == 12
+
+
+def test_the_same_results_give_the_same_svg_whatever_the_user_prefers(make_run: MakeRun) -> None:
+    import matplotlib
+
+    first = figures.draw([make_run()])
+    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": None, "axes.grid": True}):
+        second = figures.draw([make_run()])
+    assert [one.rendered for one in first] == [one.rendered for one in second]
+    assert b"<dc:date>" not in first[0].rendered.svg
+
+
+def test_drawing_leaves_the_settings_of_matplotlib_alone(make_run: MakeRun) -> None:
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 13}):
+        figures.matrix_heatmap([make_run()])
+        assert matplotlib.rcParams["font.size"] == 13
+
+
+@pytest.mark.parametrize("draw", [*OF_ONE_RUN, *OF_MANY])
+def test_odd_results_are_drawn(draw: Callable[..., object], make_run: MakeRun) -> None:
+    unknown = Accuracy(float("nan"), float("nan"), float("nan"), float("nan"), 0)
+    tested = ProtocolResult(matrix=((unknown,),))
+    odd = [
+        make_run(snapshots=1),
+        make_run("_$x^{$ 図", "$\\frac{<&", snapshots=12),
+        replace(make_run("no tests"), protocols={"paper": tested, "current": tested}),
+        replace(make_run("nothing"), snapshots=(), protocols={}),
+    ]
+    for run in odd:
+        rendered = drawing.render(draw([run]))  # type: ignore[arg-type]
+        ElementTree.fromstring(rendered.svg)
+    drawing.render(draw(odd))  # type: ignore[arg-type]
+
+
+def test_lines_of_models_end_at_their_own_snapshot(make_run: MakeRun) -> None:
+    run = make_run(snapshots=4)
+    (panel,) = figures.mrr_over_snapshots([run]).axes
+    found = [list(line.get_ydata()) for line in panel.lines]
+    assert found == [[cell.mrr for cell in row] for row in run.protocols["paper"].matrix]
+
+
+def test_bars_are_as_long_as_the_mrr_and_the_best_is_bold_and_on_top(make_run: MakeRun) -> None:
+    low, high = make_run(method="low", mrr=0.1), make_run(method="high", mrr=0.3)
+    (panel,) = figures.mrr_by_method([low, high]).axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["high", "low"]
+    paper = panel.containers[0]
+    assert [bar.get_width() for bar in paper] == [low.mrr, high.mrr]
+    bold = {text.get_text() for text in panel.texts if text.get_fontweight() == "bold"}
+    final = [high.protocols[name].final.mrr for name in ("paper", "current")]
+    assert bold == {f"{mrr:.3f}" for mrr in final}
+
+
+def test_stacked_times_add_up(make_run: MakeRun) -> None:
+    run = make_run(snapshots=2)
+    (panel,) = figures.time_per_snapshot([run]).axes
+    tops = [bar.get_y() + bar.get_height() for bar in panel.containers[1]]
+    assert tops == pytest.approx([record.seconds for record in run.snapshots])
+
+
+def test_save_writes_both_formats_and_makes_the_folder(make_run: MakeRun, tmp_path: Path) -> None:
+    figure = figures.matrix_heatmap([make_run(snapshots=2)])
+    png, svg = figures.save(figure, tmp_path / "a" / "b", "stem")
+    assert (png, svg) == (tmp_path / "a/b/stem.png", tmp_path / "a/b/stem.svg")
+    check_pair(png, svg)
+
+
+def test_labels_keep_apart_in_their_order_and_in_bounds() -> None:
+    values = [5.0, 1.0, 1.1, 1.05, 9.9, 10.0]
+    places = drawing.apart(values, gap=1.0, top=10.0)
+    order = sorted(range(6), key=values.__getitem__)
+    placed = [places[k] for k in order]
+    assert all(b - a >= 1 - 1e-9 for a, b in pairwise(placed))
+    assert min(placed) >= 0
+    assert max(placed) <= 10
+    assert places[0] == 5.0
+
+
+def test_labels_that_need_no_move_stay() -> None:
+    assert drawing.apart([3.0, 1.0], gap=1.0, top=4.0) == [3.0, 1.0]

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from lkge.errors import RunError
+from lkge.evaluation.results import Results
+from lkge.reports.html import VOID, Html, tag
+from lkge.reports.page import page, write_page, write_report
+
+MakeRun = Callable[..., Results]
+
+
+class Reader(HTMLParser):
+    """Checks that elements nest, and collects ids, targets, best figures and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.best: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag == "strong" and ("class", "best") in attrs:
+            self.best.append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "strong" and self.best and not self.best[-1]:
+            self.best[-1] = data
+
+    def all(self, name: str) -> list[str]:
+        return [value for _, key, value in self.attributes if key == name]
+
+
+def test_children_are_escaped_unless_they_are_html() -> None:
+    assert tag("p", "<b>", Html("<i>x</i>"), title='"') == (
+        '<p title="&quot;">&lt;b&gt;<i>x</i></p>'
+    )
+    assert tag("details", open=True, id=None, hidden=False) == "<details open></details>"
+    assert tag("meta", name="a", http_equiv="b", class_="c") == (
+        '<meta name="a" http-equiv="b" class="c">'
+    )
+
+
+def test_the_best_of_each_dataset_is_bold(make_run: MakeRun) -> None:
+    runs = [make_run(mrr=0.3), make_run(method="snapshot", mrr=0.1)]
+    best = Reader(page(runs, [])).best
+    assert f"{runs[0].mrr:.3f}" in best
+    assert f"{runs[1].mrr:.3f}" not in best
+    assert Reader(page(runs[:1], [])).best == []
+
+
+def test_the_whole_report(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [
+        make_run(dataset, method, mrr, snapshots=2)
+        for dataset in ("ENTITY", "FACT")
+        for method, mrr in (("lkge", 0.23), ("fine-tune", 0.16))
+    ]
+    path = write_report(runs, tmp_path / "report")
+    assert path == tmp_path / "report" / "index.html"
+    assert len(list((tmp_path / "report/figures").iterdir())) == 2 * (3 + 2 * 3)
+    assert "## FACT, current protocol" in (tmp_path / "report/summary.md").read_text("utf-8")
+    text = path.read_text("utf-8")
+    reader = Reader(text)
+    assert reader.tags["svg"] == 9
+    assert reader.tags["details"] == 4
+    assert re.findall(r"https?:", text) == []
+    assert not re.search(r'\b(src|href)="(?!#|data:,)', text)
+    assert "@import" not in text
+    assert "<!--" not in text
+
+    ids = reader.all("id")
+    assert len(set(ids)) == len(ids)
+    targets = {
+        value.removeprefix("#")
+        for value in (*reader.all("href"), *reader.all("xlink:href"))
+        if value.startswith("#")
+    }
+    targets |= set(re.findall(r"url\(#([^)]+)\)", text)) | set(reader.all("data-panel"))
+    assert targets <= set(ids)
+
+
+def test_names_and_settings_are_escaped(make_run: MakeRun, tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script>"
+    run = make_run(evil, '"><img src=x onerror=alert(1)>', snapshots=2)
+    run = replace(run, settings={**run.settings, "<i>k</i>": "<u>v</u>"})
+    write_page([run, make_run(evil)], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text("utf-8")
+    tags = Reader(text).tags
+    assert tags["script"] == 1
+    assert (tags["img"], tags["i"], tags["u"]) == (0, 0, 0)
+    assert "&lt;u&gt;v&lt;/u&gt;" in text
+
+
+def test_a_single_system_is_open_and_several_are_closed(make_run: MakeRun) -> None:
+    assert len(Reader(page([make_run()], [])).all("open")) == 1
+    assert Reader(page([make_run(), make_run(method="x")], [])).all("open") == []
+
+
+def test_panels_hold_both_matrices_records_of_each_seed_and_settings(make_run: MakeRun) -> None:
+    text = page([make_run(seed=1), make_run(seed=2)], [])
+    assert text.count('<table class="heat">') == 2
+    assert "Snapshots, seed 2" in text
+    assert "<dt>seed</dt><dd>1, 2</dd>" in text
+    assert text.count("--warmth:") == 2 * 15
+    assert 'class="faint">0.117<' in text
+
+
+def test_single_snapshots_and_runs_without_results_have_a_page(make_run: MakeRun) -> None:
+    nothing = replace(make_run(method="none"), snapshots=(), protocols={})
+    text = page([make_run(snapshots=1), nothing], [])
+    assert "nan" not in re.sub(r"<style>.*?</style>|<script>.*?</script>", "", text, flags=re.S)
+    assert "<td>–</td>" in text  # noqa: RUF001
+
+
+def test_a_bench_of_many_systems_has_a_panel_for_each(make_run: MakeRun) -> None:
+    runs = [make_run(dataset, f"m{k}", 0.01 * k) for dataset in "ABCD" for k in range(1, 18)]
+    reader = Reader(page(runs, []))
+    assert reader.tags["details"] == 68
+    assert len(set(reader.all("data-panel"))) == 68
+
+
+def test_no_results_and_unwritable_places_are_named(make_run: MakeRun, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="name at least one run folder"):
+        write_report([], tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="file: the report cannot be written"):
+        write_report([make_run(snapshots=1)], tmp_path / "file")

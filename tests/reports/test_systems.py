@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from lkge.evaluation.results import ProtocolResult, Results
+from lkge.reports.systems import MEASURES, STATE, TIME, best_text, by_dataset, spread, systems_of
+
+MakeRun = Callable[..., Results]
+MRR = MEASURES["paper"][0]
+
+
+def test_runs_that_differ_in_seed_and_place_are_one_system(make_run: MakeRun) -> None:
+    runs = [make_run(seed=1), make_run(seed=2, backend="torch"), make_run("FACT")]
+    systems = systems_of(runs)
+    assert [(system.dataset, system.name, system.seeds) for system in systems] == [
+        ("ENTITY", "lkge", [1, 2]),
+        ("FACT", "lkge", [11]),
+    ]
+
+
+def test_variants_of_a_method_are_named_by_what_sets_them_apart(make_run: MakeRun) -> None:
+    runs = [make_run(), make_run(autoencoder=False), make_run(alpha=0.5, beta=1.0)]
+    names = [system.name for system in systems_of(runs)]
+    assert names == ["lkge", "lkge, no autoencoder", "lkge, alpha 0.5, beta 1.0"]
+
+
+def test_datasets_come_together_in_the_order_of_their_first_runs(make_run: MakeRun) -> None:
+    runs = [make_run("B"), make_run("A"), make_run("B", "snapshot")]
+    groups = by_dataset(systems_of(runs))
+    assert [(name, [s.name for s in group]) for name, group in groups.items()] == [
+        ("B", ["lkge", "snapshot"]),
+        ("A", ["lkge"]),
+    ]
+
+
+def test_spread_is_mean_and_sample_deviation_of_what_is_known() -> None:
+    both = spread([1.0, math.nan, 3.0])
+    assert (both.mean, both.deviation) == (2.0, pytest.approx(math.sqrt(2)))
+    assert math.isnan(spread([1.0]).deviation)
+    assert math.isnan(spread([]).mean)
+
+
+def test_matrix_and_forward_are_means_over_the_runs_that_have_them(make_run: MakeRun) -> None:
+    long, short = make_run(seed=1), make_run(seed=2, mrr=0.434, snapshots=2)
+    (system,) = systems_of([long, short])
+    paper, other = long.protocols["paper"], short.protocols["paper"]
+    matrix = system.matrix("paper")
+    assert [len(row) for row in matrix] == [1, 2, 3, 4, 5]
+    assert matrix[1][0] == pytest.approx((paper.matrix[1][0].mrr + other.matrix[1][0].mrr) / 2)
+    assert matrix[4][2] == paper.matrix[4][2].mrr
+    assert system.forward("paper") == pytest.approx([0.167, 0.117, 0.117, 0.117])
+    assert system.per_snapshot(lambda record: record.seconds)[2] == pytest.approx(22.34)
+
+
+def test_measures_of_a_run_that_has_not_been_tested_are_nan(make_run: MakeRun) -> None:
+    untested = replace(make_run(), snapshots=(), protocols={"paper": ProtocolResult()})
+    for measure in (*MEASURES["paper"], *MEASURES["current"], STATE):
+        assert math.isnan(measure.of(untested))
+    (system,) = systems_of([untested])
+    assert (system.matrix("paper"), system.forward("current")) == ([], [])
+
+
+def test_the_best_is_the_highest_accuracy_and_the_lowest_cost(make_run: MakeRun) -> None:
+    systems = systems_of([make_run(mrr=0.3), make_run(method="snapshot", mrr=0.1, carried=0)])
+    assert best_text(systems, MRR) == MRR.text(systems[0].spread(MRR).mean)
+    assert best_text(systems, TIME) == TIME.text(systems[1].spread(TIME).mean)
+    assert best_text(systems, STATE) == "0 B"
+
+
+def test_nobody_is_best_alone_or_when_all_read_the_same(make_run: MakeRun) -> None:
+    assert best_text(systems_of([make_run()]), MRR) is None
+    assert best_text(systems_of([make_run(), make_run(method="snapshot")]), TIME) is None

@@ -1,0 +1,110 @@
+"""The commands with nothing replaced, on a graph of a few facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lkge.cli import app
+
+SMALL = ("--dim", "8", "--batch-size", "32", "--backend", "torch", "--method", "fine-tune")
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    """Twenty entities, each pointing to seven others, in three snapshots."""
+    source = tmp_path / "ring.csv"
+    facts = (f"e{n},r{k % 2},e{(n + k) % 20}\n" for n in range(20) for k in range(1, 8))
+    source.write_text("".join(facts), encoding="utf-8")
+    folder = tmp_path / "ring"
+    words = ("--growth", "entity", "--snapshots", "3", "--out", folder)
+    assert lkge("datasets", "build", source, *words).exit_code == 0
+    return folder
+
+
+def lkge(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def test_build_run_report(graph: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    learned = lkge("run", "--dataset", graph, "--out", run, "--max-epochs", "3", "--json", *SMALL)
+    assert learned.exit_code == 0, learned.stderr
+    results = json.loads(learned.stdout)
+    assert len(results["snapshots"]) == 3
+    assert results["settings"]["dim"] == 8
+    for name in ("config.toml", "results.json", "log.jsonl", "index.html", "model.safetensors"):
+        assert (run / name).stat().st_size > 0
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
+    assert log[-1]["type"] == "RunFinished"
+
+    reported = lkge("report", run, "--out", tmp_path / "page", "--json")
+    (system,) = json.loads(reported.stdout)["systems"]
+    assert system["dataset"] == results["dataset"]
+    assert (tmp_path / "page" / "index.html").is_file()
+
+    again = lkge("run", "--resume", run, "--json")
+    assert json.loads(again.stdout) == results
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (["--method", "lkgee"], ["lkgee", "'lkge'"]),
+        (["--score", "transee"], ["transee"]),
+        (["--dataset", "nowhere/at/all"], ["nowhere/at/all"]),
+    ],
+)
+def test_what_does_not_exist_is_one_line_and_leaves_nothing(
+    graph: Path, tmp_path: Path, words: list[str], fragments: list[str]
+) -> None:
+    run = tmp_path / "run"
+    result = lkge("run", "--dataset", graph, "--out", run, *SMALL, *words)
+    assert result.exit_code == 2
+    *warnings, error = result.stderr.splitlines()
+    assert all(line.startswith("warning: ") for line in warnings)
+    assert error.startswith("error: ")
+    assert all(fragment in error for fragment in fragments)
+    assert not run.exists()
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(graph: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    long = ("--max-epochs", "1000000", "--patience", "1000000")
+    words = [sys.executable, "-m", "lkge", "run", "--dataset", graph, "--out", run, *SMALL, *long]
+    with subprocess.Popen(
+        list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            wait_for_epoch(process, run / "log.jsonl")
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert f"lkge run --resume {run}" in errors
+    assert "Traceback" not in errors
+
+
+def wait_for_epoch(process: subprocess.Popen[str], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not (log.exists() and "EpochFinished" in log.read_text(encoding="utf-8")):
+        assert process.poll() is None, "it ended by itself"
+        assert time.monotonic() < deadline, "no epoch within a minute"
+        time.sleep(0.05)
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m lkge datasets list --json | head -c 1"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}
+    )
+    assert (done.stdout, done.stderr) == ("[", "")
