@@ -13,7 +13,7 @@ help: ## show this list
 
 demo: $(VENV)/.installed ## set up, learn the embedded graph "brick" with LKGE, draw tables and figures
 	@rm -rf $(DEMO)
-	$(BIN)/lkge run --dataset brick --method lkge --out $(DEMO)
+	$(BIN)/lkge run --dataset brick --method lkge --learning-rate 0.001 --batch-size 512 --out $(DEMO)
 	$(BIN)/lkge report $(DEMO)
 
 test: $(VENV)/.installed-dev ## set up, then lint, types, layers and tests
@@ -23,8 +23,8 @@ test: $(VENV)/.installed-dev ## set up, then lint, types, layers and tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
 
-bench: $(VENV)/.installed-benchmarks ## set up, then measure speed side by side
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.installed-benchmarks ## set up, then measure speed side by side; DATA=dataset.zip for the paper's graph
+	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
 
 clean: ## remove the virtual environment, caches and the demo run
 	rm -rf $(VENV) $(DEMO) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -20,7 +20,7 @@ from typing import Any
 
 from lkge.config import Settings, from_toml
 from lkge.data import catalog
-from lkge.data.files import unfinished, write_text_atomically
+from lkge.data.files import held, unfinished, write_text_atomically
 from lkge.data.snapshots import GrowingGraph
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DamagedFile, RunError
@@ -36,13 +36,14 @@ from lkge.learning.checkpoint import (
 from lkge.learning.display import JsonlLog
 from lkge.learning.loop import Learned, Loop
 from lkge.learning.progress import Event, Listener, ignore
+from lkge.learning.rehearsal import rehearse
 from lkge.models.model import uses_kernels
 from lkge.models.predictor import Predictor
 from lkge.models.scores import score_named
 from lkge.models.tables import Tables
 
 CONFIG, GRAPH, LOG, RESULTS = "config.toml", "graph.json", "log.jsonl", "results.json"
-TABLES, MODEL, CHECKPOINT = "model.safetensors", "model.json", "checkpoint"
+TABLES, MODEL, CHECKPOINT, LOCK = "model.safetensors", "model.json", "checkpoint", ".lock"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def run(
     base = settings or Settings(dataset=graph.name)
     chosen = base.with_changes(changes)
     if out is None:
+        rehearse(chosen, listener)
         learned = Loop(graph, chosen, None, listener).run()
         return Run(learned.results, _predictor(learned.tables, chosen, graph.vocabulary))
     folder = Path(out)
@@ -153,10 +155,14 @@ def _loop(folder: Path, graph: GrowingGraph, settings: Settings, listener: Liste
 
 
 def _learn(folder: Path, loop: Loop) -> Run:
-    for leftover in folder.rglob(".*.part"):
-        leftover.unlink()
-    learned, vocabulary = loop.run(), loop.graph.vocabulary
-    _keep(folder, learned, vocabulary)
+    with held(folder / LOCK) as alone:
+        if not alone:
+            raise RunError(f"{folder}: another process is learning this run; wait for it to end")
+        for leftover in folder.rglob(".*.part"):
+            leftover.unlink()
+        rehearse(loop.settings, loop.listener)
+        learned, vocabulary = loop.run(), loop.graph.vocabulary
+        _keep(folder, learned, vocabulary)
     return Run(learned.results, _predictor(learned.tables, loop.settings, vocabulary), folder)
 
 

@@ -46,7 +46,7 @@ def test_twins_agree_on_any_shape(
 
 
 def test_twins_agree_where_some_facts_are_inactive() -> None:
-    tables, batch = made_tables(1, 20, 3, 16), made_batch(1, 200, 3, 20, 3)
+    tables, batch = made_tables(1, 20, 3, 16), made_batch(1, 50, 3, 20, 3)
     each = [
         gradient_of(FusedMargin(0.5), tables, made)[0]
         for made in (
@@ -54,7 +54,7 @@ def test_twins_agree_where_some_facts_are_inactive() -> None:
             for b in range(len(batch))
         )
     ]
-    assert 20 < sum(loss == 0 for loss in each) < 180
+    assert 5 < sum(loss == 0 for loss in each) < 45
     assert gradient_of(FusedMargin(0.5), tables, batch)[0] == pytest.approx(np.mean(each), rel=1e-5)
     assert_twins_agree(tables, batch, 0.5)
 

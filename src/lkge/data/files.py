@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -65,3 +66,18 @@ def as_data_error(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", file=path) from error
+
+
+@contextmanager
+def held(path: Path) -> Iterator[bool]:
+    """Whether this process holds the lock file `path` within the block.
+
+    False: another process holds it. The system lets go when a process ends, however it ends.
+    """
+    with path.open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True

@@ -118,18 +118,22 @@ class Results:
             dataset=tree["dataset"],
             method=tree["method"],
             settings=tree["settings"],
-            snapshots=tuple(
-                SnapshotRecord(**_none_to_nan(record)) for record in tree["snapshots"]
-            ),
+            snapshots=tuple(SnapshotRecord(**_none_to_nan(record)) for record in tree["snapshots"]),
             protocols={name: _protocol(part) for name, part in tree["protocols"].items()},
         )
 
 
 def _protocol(tree: Mapping[str, Any]) -> ProtocolResult:
     return ProtocolResult(
-        matrix=tuple(tuple(Accuracy(**_none_to_nan(cell)) for cell in row) for row in tree["matrix"]),
+        matrix=tuple(
+            tuple(Accuracy(**_none_to_nan(cell)) for cell in row) for row in tree["matrix"]
+        ),
         forward=tuple(Accuracy(**_none_to_nan(cell)) for cell in tree["forward"]),
     )
+
+
+def _accuracy(cell: Mapping[str, Any]) -> Accuracy:
+    return Accuracy(**_none_to_nan(cell))
 
 
 def _nan_to_none(tree: Any) -> Any:

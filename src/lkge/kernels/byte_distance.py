@@ -17,7 +17,8 @@ LANES = 32
 """Rows of bytes are padded to a multiple of this."""
 
 HAS_VECTOR_SUM = bool(
-    binding.get_default_triple().startswith("x86_64") and binding.get_host_cpu_features().get("avx2")
+    binding.get_default_triple().startswith("x86_64")
+    and binding.get_host_cpu_features().get("avx2")
 )
 
 

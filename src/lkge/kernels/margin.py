@@ -47,7 +47,7 @@ def margin_gradient(
     Shapes: entity (n, d), relation (m, d), facts (B, 3), corruptions and corrupt_object (B, K).
     """
     entities, subjects, objects, corrupted = _compact(facts, corruptions, len(entity))
-    relations, used = np.unique(facts[:, 1], return_inverse=True)
+    relations, used = np.unique(facts[:, 1].astype(np.int64), return_inverse=True)
     size, dim = len(facts), entity.shape[1]
     unit_entity = scratch.take("unit_entity", len(entities), dim)
     unit_relation = scratch.take("unit_relation", len(relations), dim)
@@ -61,9 +61,7 @@ def margin_gradient(
     )  # fmt: skip
     active = np.flatnonzero(losses > 0)
     scale = np.float32(1.0 / (corruptions.shape[1] * len(facts)))
-    starts, items = _incidences(
-        len(entities), active, subjects, objects, corrupted, corrupt_object
-    )
+    starts, items = _incidences(len(entities), active, subjects, objects, corrupted, corrupt_object)
     _entities_pass(
         entities, unit_entity, entity_norm, starts, items, centres, fact_gradients, scale,
         entity_gradient, entity_touched,
@@ -268,7 +266,7 @@ def _entities_pass(
 
 @serial
 def _relations_pass(
-    relations: NDArray[np.int32],
+    relations: NDArray[np.int64],
     unit: Floats,
     norm: Floats,
     used: NDArray[np.int64],

@@ -84,9 +84,15 @@ def count_ahead(
 
 
 def _grid(queries: Floats, candidates: Floats) -> tuple[np.float32, np.float32]:
-    """A byte grid (low, step) over the bulk of all coordinates; outliers are clipped to it."""
+    """A byte grid (low, step) over the bulk of all coordinates; outliers are clipped to it.
+
+    It reaches from candidates to queries even where both are constant, so that a distance is never
+    more steps than an int32 can count.
+    """
     centre = np.float32(candidates.mean())
-    spread = 4 * max(candidates.std(), queries.std() if len(queries) else 0.0)
+    spread = 4 * candidates.std()
+    if len(queries):
+        spread = max(spread, 4 * queries.std(), abs(queries.mean() - centre))
     half = np.float32(max(spread, 1e-6))
     return centre - half, 2 * half / np.float32(255)
 
@@ -192,7 +198,7 @@ def _compare(
             exact = _l1(queries, q, candidates, c)
             ahead += np.int32(exact < distance)
             level += np.int32(exact == distance)
-    return ahead, level
+    return int(ahead), int(level)
 
 
 @parallel

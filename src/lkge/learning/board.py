@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lkge.learning.progress import (
+    Compiling,
     EpochFinished,
     Evaluating,
     Event,
@@ -27,11 +28,14 @@ SPARKLINE_WIDTH = 40
 BAR_WIDTH = 40
 ROWS_WHILE_LEARNING = 10
 
+COMPILING = "Loading the kernels. They are compiled once on a machine, in about half a minute."
+
 
 @dataclass
 class Board:
     """All that a display shows: the events so far, folded."""
 
+    compiling: bool = False
     run: RunStarted | None = None
     snapshot: SnapshotStarted | None = None
     epochs: list[EpochFinished] = field(default_factory=list)
@@ -42,6 +46,8 @@ class Board:
     def note(self, event: Event) -> None:
         """Take in one event."""
         match event:
+            case Compiling():
+                self.compiling = True
             case RunStarted():
                 self.run = event
             case SnapshotStarted():
@@ -110,7 +116,7 @@ def mrr_text(value: float) -> str:
 def render(board: Board, elapsed: float, patience: int | None = None) -> RenderableType:
     """The whole display: a heading, the finished snapshots, and the one under way."""
     if board.run is None:
-        return Group()
+        return Text(f" {COMPILING}", style="dim") if board.compiling else Group()
     parts: list[RenderableType] = [_heading(board.run)]
     if board.finished:
         rows = board.finished if board.outcome else board.finished[-ROWS_WHILE_LEARNING:]

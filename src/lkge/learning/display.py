@@ -15,8 +15,18 @@ from typing import IO, Any, Self
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from lkge.learning.board import Board, clock_time, mrr_text, render, resume_point, sizes, snapshots
+from lkge.learning.board import (
+    COMPILING,
+    Board,
+    clock_time,
+    mrr_text,
+    render,
+    resume_point,
+    sizes,
+    snapshots,
+)
 from lkge.learning.progress import (
+    Compiling,
     EpochFinished,
     Evaluating,
     Event,
@@ -73,6 +83,8 @@ class PlainLines:
 
     def _line(self, event: Event) -> str | None:
         match event:
+            case Compiling():
+                return COMPILING
             case RunStarted():
                 self._snapshots = event.snapshots
                 return (

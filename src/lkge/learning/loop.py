@@ -83,7 +83,7 @@ class Loop:
         self._method: Method = method_named(settings.method)(settings)
         self._examiner = Examiner(graph)
         self._checkpoints = checkpoints
-        self._listener = listener
+        self.listener = listener
         self._interval = seconds_between_checkpoints
 
     def run(self) -> Learned:
@@ -94,7 +94,7 @@ class Loop:
         else:
             self._restore(saved)
         first = len(self.results.snapshots)
-        self._listener(
+        self.listener(
             RunStarted(
                 dataset=self.graph.name,
                 method=self.settings.method,
@@ -106,7 +106,7 @@ class Loop:
         for snapshot in self.graph.snapshots[first:]:
             self._learn(snapshot, saved)
             saved = None
-        self._listener(RunFinished(self.results.seconds))
+        self.listener(RunFinished(self.results.seconds))
         return Learned(self.results, self._method.served(self._model), self._model)
 
     def _restore(self, saved: Saved) -> None:
@@ -130,7 +130,7 @@ class Loop:
             fit = Fit(self._model, self._method, lesson, validator)
         if saved is not None and saved.epoch is not None:
             fit.load_state(saved.epoch, saved.progress["course"])
-        self._listener(
+        self.listener(
             SnapshotStarted(
                 snapshot=snapshot.index,
                 train_facts=fit.num_facts,
@@ -139,7 +139,7 @@ class Loop:
                 max_epochs=self.settings.max_epochs,
             )
         )
-        fit.run(self._listener, self._saver(fit))
+        fit.run(self.listener, self._saver(fit))
         with watch.running():
             self._method.end(self._model, lesson)
         fit.course.seconds += watch.seconds
@@ -148,7 +148,7 @@ class Loop:
     def _examine(self, i: int, tests: Sequence[int]) -> list[dict[str, Accuracy]]:
         """h[i, j] for each j of `tests`; h[i-1, i] while M_{i-1} has only grown for snapshot i."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
-        self._listener(Evaluating(i, queries))
+        self.listener(Evaluating(i, queries))
         predictor = Predictor.of(
             self._method.served(self._model), self._model.score, self._model.fused
         )
@@ -172,7 +172,7 @@ class Loop:
         )
         self.results = _extended(self.results, record, row, forward)
         self._save_start()
-        self._listener(_last_finished(self.results))
+        self.listener(_last_finished(self.results))
 
     def _save_start(self) -> None:
         if self._checkpoints is None:

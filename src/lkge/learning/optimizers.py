@@ -47,8 +47,8 @@ class RowAdam:
         rows = gradient.rows()
         values = gradient.values[rows]
         steps[rows] += 1
-        first[rows] = torch.lerp(values, first[rows], BETA1)
-        second[rows] = torch.lerp(values.square(), second[rows], BETA2)
+        first[rows] = BETA1 * first[rows] + (1 - BETA1) * values
+        second[rows] = BETA2 * second[rows] + (1 - BETA2) * values.square()
         count = steps[rows].double()[:, None]
         rate = (self.learning_rate / (1 - BETA1**count)).float()
         root = (1 / (1 - BETA2**count).sqrt()).float()

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Compiling:
+    """The kernels are loaded; where they are not cached yet, that takes half a minute."""
+
+
+@dataclass(frozen=True)
 class RunStarted:
     """Learning begins, or continues after `epochs_done` epochs of snapshot `snapshot`."""
 
@@ -30,7 +35,8 @@ class SnapshotStarted:
 
 @dataclass(frozen=True)
 class EpochFinished:
-    """One pass over the training facts and one validation."""
+    """One pass over the training facts and one validation; `seconds` counts from the start of
+    the snapshot."""
 
     snapshot: int
     epoch: int
@@ -71,7 +77,13 @@ class RunFinished:
 
 
 Event = (
-    RunStarted | SnapshotStarted | EpochFinished | Evaluating | SnapshotFinished | RunFinished
+    Compiling
+    | RunStarted
+    | SnapshotStarted
+    | EpochFinished
+    | Evaluating
+    | SnapshotFinished
+    | RunFinished
 )
 Listener = Callable[[Event], None]
 

@@ -1,6 +1,6 @@
 """LKGE: masked autoencoder, embedding transfer, count-weighted regularisation (Cui et al., 2023).
 
-    L = L_new + α·L_old + β·L_MAE                                             (12)
+L = L_new + α·L_old + β·L_MAE                                             (12)
 """
 
 from __future__ import annotations
@@ -46,20 +46,11 @@ class Lkge(Method):
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Fix what stays the same for the whole snapshot: counts, weights, neighbourhoods."""
-        device = model.tables.entity.device
-        new = fact_counts(snapshot.train, snapshot).map(lambda counts: counts.to(device))
-        past = padded(self._past.map(lambda counts: counts.to(device)), new)
+        new = fact_counts(snapshot.train, snapshot).to(self.settings.device)
+        past = padded(self._past.to(self.settings.device), new)
         share = new.map(lambda counts: torch.tensor(self._beta() / len(counts)))
-        weight = past.map(row_weight, new).map(self._strength)
-        idle = new.map(
-            lambda counts, before, each: ((counts == 0) & (before > 0)) * each.to(device),
-            past,
-            share,
-        )
-        self._anchor = Anchor(
-            self._old,
-            weight.map(lambda *parts: _column(*parts), idle, self._old),
-        )
+        weight = past.map(self._pull, new, share)
+        self._anchor = Anchor(self._old, weight.map(_first_rows, self._old))
         self._autoencoder = Autoencoder(
             model.score, snapshot.train, self._old, past, share, model.fused
         )
@@ -95,10 +86,16 @@ class Lkge(Method):
     def _beta(self) -> float:
         return self.settings.beta if self.settings.autoencoder else 0.0
 
-    def _strength(self, weight: Tensor) -> Tensor:
-        """α·ω(x), or α·ω(x)² where ω stands inside the square."""
-        alpha = self.settings.alpha if self.settings.regularization else 0.0
-        return alpha * (weight.square() if self.settings.omega == "squared" else weight)
+    def _alpha(self) -> float:
+        return self.settings.alpha if self.settings.regularization else 0.0
+
+    def _pull(self, past: Tensor, new: Tensor, share: Tensor) -> Tensor:
+        """How strongly a row is held, (n,): α·ω(x), and for a row with old facts only, whose
+        reconstruction is its old value, its share of the autoencoder as well."""
+        weight = row_weight(past, new)
+        if self.settings.omega == "squared":
+            weight = weight.square()
+        return self._alpha() * weight + share.item() * ((new == 0) & (past > 0))
 
 
 def row_weight(past: Tensor, new: Tensor) -> Tensor:
@@ -106,7 +103,6 @@ def row_weight(past: Tensor, new: Tensor) -> Tensor:
     return past / (past + new).clamp(min=1)
 
 
-def _column(weight: Tensor, idle: Tensor, old: Tensor) -> Tensor:
-    """Weights of the old rows, (k, 1): the regularisation, and the autoencoder's pull on rows
-    with old facts only, whose reconstruction is their old value."""
-    return (weight + idle)[: len(old), None].float().contiguous()
+def _first_rows(weight: Tensor, old: Tensor) -> Tensor:
+    """The weights of the old rows, (k, 1)."""
+    return weight[: len(old), None].contiguous()

@@ -13,7 +13,7 @@ from lkge.errors import SettingsError
 from lkge.models.scores import Score, score_named
 from lkge.models.tables import Tables, no_tables
 
-INITIALISE, TRAIN, METHOD = 0, 1, 2
+INITIALISE, TRAIN = 0, 1
 """What a stream of random numbers is for; each purpose has its own."""
 
 
@@ -49,10 +49,9 @@ class Model:
     def drawn(self, snapshot: Snapshot) -> Tables:
         """Random tables with a row for everything that exists in `snapshot`."""
         generator = stream(self.settings.seed, INITIALISE, snapshot.index)
-        fresh = xavier_tables(
+        return xavier_tables(
             snapshot.num_entities, snapshot.num_relations, self.settings.dim, generator
-        )
-        return fresh.map(lambda table: table.to(self.settings.device))
+        ).to(self.settings.device)
 
     def grow(self, snapshot: Snapshot) -> None:
         """Keep all rows and draw the missing ones."""

@@ -79,4 +79,3 @@ class PlainMargin:
 def margin_objective(score: Score, margin: float, fused: bool) -> Objective:
     """The fused kernel where it is wanted and serves this score, otherwise the plain twin."""
     return FusedMargin(margin) if fused and score.name == "transe" else PlainMargin(score, margin)
-

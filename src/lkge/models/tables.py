@@ -32,6 +32,10 @@ class Tables:
         """These rows first, then the rows of `like` that are not here yet."""
         return self.map(lambda mine, theirs: torch.cat([mine, theirs[len(mine) :]]), like)
 
+    def to(self, device: str) -> Tables:
+        """These tables on the given device."""
+        return self.map(lambda table: table.to(device))
+
     def clone(self) -> Tables:
         """A copy with its own memory."""
         return self.map(torch.clone)

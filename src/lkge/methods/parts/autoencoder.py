@@ -27,7 +27,7 @@ class Autoencoder:
     def __init__(
         self, score: Score, facts: Facts, old: Tables, past: Tables, weight: Tables, fused: bool
     ) -> None:
-        """`old`: x_{i-1}, (k, d). `past`: p(x), (n,). `weight`: β / |E_i| and β / |R_i|, scalars."""
+        """`old`: x_{i-1}, (k, d). `past`: p(x), (n,). `weight`: β/|E_i| and β/|R_i|, scalars."""
         self.score = score
         self.old = old
         self.past = past
@@ -36,9 +36,7 @@ class Autoencoder:
         edges = with_inverses(facts)
         device = past.entity.device
         self._edges = torch.from_numpy(edges).long().to(device)
-        self._members = Tables(
-            torch.unique(self._edges[:, 0]), torch.unique(self._edges[:, 1])
-        )
+        self._members = Tables(torch.unique(self._edges[:, 0]), torch.unique(self._edges[:, 1]))
         self._near = neighbourhood(edges)
         self._scratch = Scratch()
 
@@ -48,7 +46,9 @@ class Autoencoder:
             return 0.0
         for part, members in zip(gradient, self._members, strict=True):
             part.touched[members] = 1
-        return self._add_fused(tables, gradient) if self._fused else self._add_plain(tables, gradient)
+        return (
+            self._add_fused(tables, gradient) if self._fused else self._add_plain(tables, gradient)
+        )
 
     def _add_fused(self, tables: Tables, gradient: Gradient) -> float:
         return reconstruction_gradient(
@@ -81,7 +81,7 @@ class Autoencoder:
         loss = losses.entity + losses.relation
         flows = torch.autograd.grad(loss, [variables.entity, variables.relation])
         for part, flow in zip(gradient, flows, strict=True):
-            part.values += flow
+            part.values.add_(flow)
         return float(loss.detach())
 
     def reconstruct(self, tables: Tables) -> Tables:

@@ -1,0 +1,36 @@
+"""A run of a few facts, so that every kernel is compiled before the first clock starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lkge.config import Settings
+from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
+from lkge.data.vocabulary import Vocabulary
+from lkge.learning.loop import Loop
+from lkge.learning.progress import Compiling, Listener
+from lkge.models.model import uses_kernels
+
+
+def rehearse(settings: Settings, listener: Listener) -> None:
+    """Learn two tiny snapshots with LKGE, which uses every kernel, and forget them."""
+    if not uses_kernels(settings):
+        return
+    listener(Compiling())
+    Loop(_tiny_graph(), Settings(method="lkge", dim=8, max_epochs=1)).run()
+
+
+def _tiny_graph() -> GrowingGraph:
+    names = Vocabulary(entities=["a", "b", "c", "d"], relations=["r", "s"])
+    return GrowingGraph(
+        name="rehearsal",
+        vocabulary=names,
+        snapshots=(
+            Snapshot(0, _facts((0, 0, 1), (1, 0, 2)), _facts((0, 0, 2)), no_facts(), 3, 1),
+            Snapshot(1, _facts((2, 2, 3), (0, 0, 3)), _facts((1, 2, 3)), no_facts(), 4, 2),
+        ),
+    )
+
+
+def _facts(*facts: tuple[int, int, int]) -> Facts:
+    return np.array(facts, dtype=np.int32)

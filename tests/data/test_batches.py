@@ -1,0 +1,69 @@
+"""An epoch of batches: every fact once, corruptions from all of E_i on both sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lkge.data.batches import Batch, batches
+from lkge.data.snapshots import Facts
+
+
+def numbered_facts(size: int) -> Facts:
+    return np.stack([np.arange(size), np.zeros(size), np.arange(size) + 1], 1).astype(np.int32)
+
+
+def epoch(
+    size: int, batch: int, negatives: int = 2, entities: int = 50, seed: int = 0
+) -> list[Batch]:
+    generator = np.random.default_rng(seed)
+    return list(batches(numbered_facts(size), batch, negatives, entities, generator))
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "sizes"), [(10, 4, [4, 4, 2]), (8, 4, [4, 4]), (3, 100, [3]), (0, 4, [])]
+)
+def test_every_fact_comes_once(size: int, batch: int, sizes: list[int]) -> None:
+    made = epoch(size, batch)
+    assert [len(part) for part in made] == sizes
+    facts = [tuple(fact) for part in made for fact in part.facts.tolist()]
+    assert sorted(facts) == [tuple(fact) for fact in numbered_facts(size).tolist()]
+
+
+def test_the_order_is_shuffled() -> None:
+    (whole,) = epoch(100, 100)
+    assert whole.facts[:, 0].tolist() != list(range(100))
+
+
+def test_shapes_and_types_are_those_of_the_kernels() -> None:
+    for part in epoch(10, 4, negatives=3):
+        assert part.corruptions.shape == part.corrupt_object.shape == (len(part), 3)
+        assert part.facts.dtype == part.corruptions.dtype == np.int32
+        assert part.corrupt_object.dtype == np.bool_
+
+
+def test_every_entity_is_drawn_the_newest_too() -> None:
+    (part,) = epoch(500, 500, negatives=10, entities=20)
+    counts = np.bincount(part.corruptions.ravel(), minlength=20)
+    assert len(counts) == 20
+    assert counts.min() > 150
+    assert counts.max() < 350
+
+
+def test_both_sides_are_corrupted_equally_often() -> None:
+    """Each corruption for itself: of two, both are on the object side in a quarter of facts."""
+    (part,) = epoch(2000, 2000, negatives=2)
+    assert part.corrupt_object.mean() == pytest.approx(0.5, abs=0.03)
+    assert part.corrupt_object.all(axis=1).mean() == pytest.approx(0.25, abs=0.03)
+
+
+def test_the_generator_decides() -> None:
+    def content(seed: int) -> list[bytes]:
+        return [
+            array.tobytes()
+            for part in epoch(20, 8, seed=seed)
+            for array in (part.facts, part.corruptions, part.corrupt_object)
+        ]
+
+    assert content(1) == content(1)
+    assert content(1) != content(2)

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from lkge.config import Settings
+from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.errors import RunError
+from lkge.evaluation.ranking import Validator
+from lkge.learning.fit import Fit
+from lkge.learning.progress import EpochFinished, Event
+from lkge.methods.base import Method
+from lkge.models.model import Model
+from lkge.models.predictor import Predictor
+from lkge.models.tables import Gradient
+from tests.learning.made import bytes_of, made_graph, quick
+
+
+class ScriptedValidator(Validator):
+    """Says what it was told to say, and remembers the tables it was shown."""
+
+    def __init__(self, model: Model, script: Sequence[float]) -> None:
+        super().__init__([])
+        self.model = model
+        self.script = iter(script)
+        self.shown: list[bytes] = []
+
+    def mrr(self, predictor: Predictor, facts: Facts, snapshot: Snapshot) -> float:
+        self.shown.append(bytes_of(self.model.tables))
+        return next(self.script)
+
+
+class ScriptedLoss(Method):
+    """Adds losses that drown the objective's, one a step."""
+
+    def __init__(self, settings: Settings, script: Sequence[float]) -> None:
+        super().__init__(settings)
+        self.script = iter(script)
+
+    def penalty(self, model: Model, gradient: Gradient) -> float:
+        return next(self.script)
+
+
+def fit_of(settings: Settings, script: Sequence[float] = (), method: Method | None = None) -> Fit:
+    """A fit of the first snapshot; its validation follows the script."""
+    snapshot = made_graph().snapshots[0]
+    model = Model(settings)
+    model.grow(snapshot)
+    return Fit(model, method or Method(settings), snapshot, ScriptedValidator(model, script))
+
+
+def run(fit: Fit, save: Callable[[], None] = lambda: None) -> list[EpochFinished]:
+    events: list[Event] = []
+    fit.run(events.append, save)
+    return [event for event in events if isinstance(event, EpochFinished)]
+
+
+def shown(fit: Fit) -> list[bytes]:
+    validator = fit._validator
+    assert isinstance(validator, ScriptedValidator)
+    return validator.shown
+
+
+def test_it_stops_when_patience_ends_and_restores_the_best() -> None:
+    fit = fit_of(quick(max_epochs=50, patience=3), [0.1, 0.4, 0.3, 0.2, 0.3, 0.9])
+    events = run(fit)
+    assert (fit.course.epochs, fit.course.best_epoch, fit.course.best_mrr) == (5, 2, 0.4)
+    assert bytes_of(fit.model.tables) == shown(fit)[1]
+    assert len(set(shown(fit))) == 5
+    assert [event.epochs_without_gain for event in events] == [0, 0, 1, 2, 3]
+    assert [event.best_mrr for event in events] == [0.1, 0.4, 0.4, 0.4, 0.4]
+    assert [event.valid_mrr for event in events] == [0.1, 0.4, 0.3, 0.2, 0.3]
+
+
+def test_the_same_again_is_no_gain() -> None:
+    fit = fit_of(quick(max_epochs=50, patience=2), [0.5, 0.5, 0.5, 0.9])
+    run(fit)
+    assert (fit.course.epochs, fit.course.best_epoch) == (3, 1)
+
+
+def test_each_gain_renews_patience() -> None:
+    fit = fit_of(quick(max_epochs=50, patience=2), [0.1, 0.0, 0.2, 0.1, 0.3, 0.2, 0.1, 0.9])
+    run(fit)
+    assert (fit.course.epochs, fit.course.best_epoch) == (7, 5)
+
+
+def test_it_stops_after_max_epochs() -> None:
+    fit = fit_of(quick(max_epochs=3, patience=9), [0.1, 0.2, 0.3, 0.4])
+    run(fit)
+    assert (fit.course.epochs, fit.course.best_epoch) == (3, 3)
+    assert bytes_of(fit.model.tables) == shown(fit)[2]
+
+
+def test_the_worst_epoch_is_better_than_none() -> None:
+    fit = fit_of(quick(max_epochs=1), [0.0])
+    run(fit)
+    assert (fit.course.best_epoch, fit.course.best_mrr) == (1, 0.0)
+
+
+def test_without_validation_facts_the_training_loss_decides() -> None:
+    settings = quick(max_epochs=50, patience=2, batch_size=1000)
+    method = ScriptedLoss(settings, [7e3, 1e3, 9e3, 5e3, 0.0])
+    fit = fit_of(settings, [math.nan] * 9, method)
+    events = run(fit)
+    assert (fit.course.epochs, fit.course.best_epoch) == (4, 2)
+    assert bytes_of(fit.model.tables) == shown(fit)[1]
+    assert all(math.isnan(event.valid_mrr) for event in events)
+
+
+def test_the_real_validator_has_no_opinion_without_facts() -> None:
+    snapshot = made_graph().snapshots[0]
+    bare = Snapshot(0, snapshot.train, no_facts(), no_facts(), 12, 2)
+    model = Model(quick(max_epochs=3, patience=9))
+    model.grow(bare)
+    fit = Fit(model, Method(model.settings), bare, Validator([bare]))
+    events = run(fit)
+    assert len(events) == 3
+    assert all(math.isnan(event.valid_mrr) and math.isnan(event.best_mrr) for event in events)
+    assert math.isnan(fit.best_valid_mrr)
+    assert fit.course.best_mrr == -min(event.loss for event in events)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(loss: float) -> None:
+    settings = quick(batch_size=1000)
+    fit = fit_of(settings, [0.1] * 9, ScriptedLoss(settings, [0.0, loss]))
+    with pytest.raises(RunError, match=r"no longer finite.*--learning-rate"):
+        run(fit)
+    assert fit.course.epochs == 1
+
+
+def test_the_mean_loss_weighs_every_fact_the_same() -> None:
+    settings = quick(batch_size=32, max_epochs=1, margin=0.0, learning_rate=1e-9)
+    plain = run(fit_of(settings, [0.1]))[0].loss
+    whole, rest = 32, 16
+    raised = run(fit_of(settings, [0.1], ScriptedLoss(settings, [3.0, 30.0])))[0].loss
+    assert raised - plain == pytest.approx((3.0 * whole + 30.0 * rest) / (whole + rest), rel=1e-4)
+
+
+def test_nothing_to_train_on_means_no_epoch_and_the_same_tables() -> None:
+    class Idle(Method):
+        def facts(self, snapshot: Snapshot) -> Facts:
+            return no_facts()
+
+    settings = quick()
+    fit = fit_of(settings, method=Idle(settings))
+    before = bytes_of(fit.model.tables)
+    assert run(fit) == []
+    assert fit.num_facts == 0
+    assert math.isnan(fit.best_valid_mrr)
+    assert bytes_of(fit.model.tables) == before
+
+
+def test_it_saves_after_every_epoch() -> None:
+    fit = fit_of(quick(max_epochs=3, patience=9), [0.1, 0.2, 0.3])
+    epochs: list[int] = []
+    run(fit, lambda: epochs.append(fit.course.epochs))
+    assert epochs == [1, 2, 3]
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4])
+def test_it_goes_on_from_its_state_to_the_bit(stop: int) -> None:
+    settings, script = quick(max_epochs=6, patience=3), [0.1, 0.4, 0.3, 0.2, 0.35, 0.9]
+    whole = fit_of(settings, script)
+    run(whole)
+
+    first = fit_of(settings, script)
+    taken: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def take() -> None:
+        tensors, course = first.state()
+        taken.append(({name: tensor.clone() for name, tensor in tensors.items()}, dict(course)))
+
+    run(first, take)
+    second = fit_of(settings, script[stop:])
+    second.load_state(*taken[stop - 1])
+    run(second)
+    assert bytes_of(second.model.tables) == bytes_of(whole.model.tables)
+    assert second.course.epochs == whole.course.epochs == 5
+    assert second.course.best_epoch == whole.course.best_epoch == 2
+
+
+def test_working_state_of_the_method_is_kept() -> None:
+    class Counting(Method):
+        steps = 0
+
+        def after_step(self, model: Model, gradient: Gradient) -> None:
+            self.steps += 1
+
+        def working_state(self) -> dict[str, Any]:
+            import torch
+
+            return {"steps": torch.tensor(self.steps)}
+
+        def load_working_state(self, state: Any) -> None:
+            self.steps = int(state["steps"])
+
+    settings = quick(max_epochs=2)
+    first, second = Counting(settings), Counting(settings)
+    fit = fit_of(settings, [0.1, 0.2], first)
+    run(fit)
+    again = fit_of(settings, [], second)
+    again.load_state(*fit.state())
+    assert second.steps == first.steps == 4
+
+
+def test_time_is_counted_with_and_without_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def ticking(seconds: float, script: Sequence[float]) -> Iterator[float]:
+        for each in script:
+            clock[0] += seconds
+            yield each
+
+    monkeypatch.setattr("lkge.learning.fit.time.perf_counter", lambda: clock[0])
+    settings = quick(max_epochs=3, patience=9, batch_size=1000)
+    method = ScriptedLoss(settings, [])
+    method.script = ticking(10.0, [0.0] * 3)
+    fit = fit_of(settings, method=method)
+    validator = fit._validator
+    assert isinstance(validator, ScriptedValidator)
+    validator.script = ticking(1.0, [0.1, 0.2, 0.3])
+    events = run(fit)
+    assert fit.course.seconds == 33.0
+    assert fit.course.validation_seconds == 3.0
+    assert [event.seconds for event in events] == [11.0, 22.0, 33.0]
+    assert events[0].facts_per_second == 2 * fit.num_facts / 10.0

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from lkge.config import Settings
+from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
+from lkge.errors import UnknownName
+from lkge.evaluation.ranking import Examiner
+from lkge.evaluation.results import PROTOCOLS
+from lkge.learning.loop import Learned, Loop
+from lkge.learning.progress import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
+from lkge.methods import METHODS, Method
+from lkge.models.model import Model
+from lkge.models.predictor import Predictor
+from lkge.models.tables import Gradient, Tables
+from tests.learning.made import bytes_of, made_graph, names_of, quick, without_seconds
+
+STEP = ["penalty", "adjust", "after_step"]
+EVERY_METHOD = pytest.mark.parametrize("method", sorted(METHODS))
+
+
+class Recorder(Method):
+    """Fine-tune that notes every call, every snapshot that it is shown, and its tables."""
+
+    name = "recorder"
+    summary = "notes what it is told"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.calls: list[str] = []
+        self.seen: list[Snapshot] = []
+        self.grown: list[Tables] = []
+        self.ended: list[Tables] = []
+        self.idle_steps = 0
+        self._before = b""
+
+    def grow(self, model: Model, snapshot: Snapshot) -> None:
+        self._note("grow", snapshot)
+        super().grow(model, snapshot)
+        self.grown.append(model.tables.clone())
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        self._note("begin", snapshot)
+        assert len(model.tables.entity) == snapshot.num_entities
+        assert len(model.tables.relation) == 2 * snapshot.num_relations
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        self._note("facts", snapshot)
+        return super().facts(snapshot)
+
+    def validation(self, snapshot: Snapshot) -> Facts:
+        self._note("validation", snapshot)
+        return super().validation(snapshot)
+
+    def penalty(self, model: Model, gradient: Gradient) -> float:
+        self.calls.append("penalty")
+        return super().penalty(model, gradient)
+
+    def adjust(self, model: Model, gradient: Gradient) -> None:
+        self.calls.append("adjust")
+        self._before = bytes_of(model.tables)
+
+    def after_step(self, model: Model, gradient: Gradient) -> None:
+        self.calls.append("after_step")
+        moved = bytes_of(model.tables) != self._before
+        self.idle_steps += not (moved and gradient.entity.values.any())
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        self._note("end", snapshot)
+        self.ended.append(model.tables.clone())
+
+    def served(self, model: Model) -> Tables:
+        self.calls.append("served")
+        return super().served(model)
+
+    def _note(self, call: str, snapshot: Snapshot) -> None:
+        self.calls.append(call)
+        self.seen.append(snapshot)
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Recorder]]:
+    monkeypatch.setitem(METHODS, Recorder.name, Recorder)
+    yield Recorder
+    monkeypatch.undo()
+    assert Recorder.name not in METHODS
+
+
+def recorded(graph: GrowingGraph, **changes: int) -> tuple[Recorder, Learned]:
+    loop = Loop(graph, quick("recorder", **changes))
+    learned = loop.run()
+    assert isinstance(loop._method, Recorder)
+    return loop._method, learned
+
+
+def with_snapshot(graph: GrowingGraph, changed: Snapshot) -> GrowingGraph:
+    shots = tuple(changed if s.index == changed.index else s for s in graph.snapshots)
+    return dataclasses.replace(graph, snapshots=shots)
+
+
+@pytest.mark.usefixtures("recorder")
+def test_the_hooks_are_called_in_their_documented_order() -> None:
+    method, _ = recorded(made_graph(), max_epochs=2, patience=9)
+    epoch = [*STEP, *STEP, "served"]
+    learning = ["begin", "facts", "validation", *epoch, *epoch, "end", "served"]
+    later = ["grow", "served", *learning]
+    assert method.calls == ["grow", *learning, *later, *later, "served"]
+    assert method.idle_steps == 0
+
+
+@pytest.mark.usefixtures("recorder")
+def test_a_method_sees_each_snapshot_once_and_no_test_fact() -> None:
+    graph = made_graph()
+    method, _ = recorded(graph)
+    assert [s.index for s in method.seen] == sorted(s.index for s in method.seen)
+    assert {s.index for s in method.seen} == {0, 1, 2}
+    for seen in method.seen:
+        own = graph.snapshots[seen.index]
+        assert len(seen.test) == 0
+        assert np.array_equal(seen.train, own.train)
+        assert np.array_equal(seen.valid, own.valid)
+
+
+@EVERY_METHOD
+def test_no_test_fact_bears_on_what_is_learned(method: str) -> None:
+    graph = made_graph()
+    blind = dataclasses.replace(
+        graph, snapshots=tuple(dataclasses.replace(s, test=no_facts()) for s in graph.snapshots)
+    )
+    one, other = (Loop(each, quick(method)).run() for each in (graph, blind))
+    assert bytes_of(one.tables) == bytes_of(other.tables)
+    assert math.isnan(other.results.mrr)
+    assert 0 < one.results.mrr <= 1
+
+
+@pytest.mark.usefixtures("recorder")
+def test_forward_transfer_is_measured_before_training() -> None:
+    graph = made_graph()
+    method, learned = recorded(graph)
+    examiner = Examiner(graph)
+
+    def asked(tables: Tables, i: int, j: int, protocol: str) -> float:
+        predictor = Predictor.of(tables, learned.model.score, learned.model.fused)
+        return examiner.accuracy(predictor, i, j)[protocol].mrr
+
+    for name in PROTOCOLS:
+        found = learned.results.protocols[name]
+        assert len(found.forward) == len(graph) - 1
+        assert [cell.mrr for cell in found.forward] == [
+            asked(method.grown[i], i, i, name) for i in (1, 2)
+        ]
+        assert [[cell.mrr for cell in row] for row in found.matrix] == [
+            [asked(method.ended[i], i, j, name) for j in range(i + 1)] for i in range(3)
+        ]
+
+
+@pytest.mark.usefixtures("recorder")
+def test_the_best_tables_are_handed_to_the_end_and_served() -> None:
+    method, learned = recorded(made_graph(), max_epochs=9, patience=1)
+    assert bytes_of(learned.tables) == bytes_of(method.ended[-1])
+    assert any(r.best_epoch < r.epochs for r in learned.results.snapshots)
+    inherited = method.grown[1].entity[: len(method.ended[0].entity)]
+    assert inherited.equal(method.ended[0].entity)
+
+
+@EVERY_METHOD
+def test_the_events_tell_the_whole_story(method: str) -> None:
+    graph, events = made_graph(), list[Event]()
+    results = Loop(graph, quick(method), listener=events.append).run().results
+    expected = ["RunStarted"]
+    for record in results.snapshots:
+        expected += ["Evaluating"] if record.index else []
+        expected += ["SnapshotStarted", *["EpochFinished"] * record.epochs]
+        expected += ["Evaluating", "SnapshotFinished"]
+    assert names_of(events) == [*expected, "RunFinished"]
+    assert events[0] == RunStarted("made", method, snapshots=3, snapshot=0, epochs_done=0)
+    assert events[-1] == RunFinished(results.seconds)
+    last = next(e for e in reversed(events) if isinstance(e, SnapshotFinished))
+    assert (last.paper_mrr, last.seconds) == (results.mrr, results.snapshots[-1].seconds)
+    started = [e for e in events if isinstance(e, SnapshotStarted)]
+    facts = [24, 48, 72] if method == "re-train" else [24, 24, 24]
+    assert [e.train_facts for e in started] == facts
+
+
+@EVERY_METHOD
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(method: str) -> None:
+    first, again, other = (
+        Loop(made_graph(), quick(method, seed=seed)).run() for seed in (3, 3, 4)
+    )
+    assert bytes_of(first.tables) == bytes_of(again.tables)
+    assert without_seconds(first.results) == without_seconds(again.results)
+    assert bytes_of(first.tables) != bytes_of(other.tables)
+
+
+@EVERY_METHOD
+def test_a_snapshot_without_any_fact_is_lived_through(method: str) -> None:
+    graph = made_graph()
+    before = graph.snapshots[0]
+    empty = Snapshot(
+        1, no_facts(), no_facts(), no_facts(), before.num_entities, before.num_relations
+    )
+    results = Loop(with_snapshot(graph, empty), quick(method)).run().results
+    assert len(results.snapshots) == 3
+    record, cell = results.snapshots[1], results.protocols["paper"].matrix[1][1]
+    assert (record.new_facts, cell.queries) == (0, 0)
+    assert math.isnan(cell.mrr)
+    assert results.protocols["paper"].forward[0].queries == 0
+    assert results.snapshots[2].epochs > 0
+    if method != "re-train":
+        assert record.epochs == 0
+        assert math.isnan(record.valid_mrr)
+
+
+def test_the_validation_mrr_is_of_the_facts_that_selected() -> None:
+    graph = made_graph()
+    mute = dataclasses.replace(graph.snapshots[1], valid=no_facts())
+    for method, is_there in (("re-train", True), ("fine-tune", False)):
+        results = Loop(with_snapshot(graph, mute), quick(method)).run().results
+        assert math.isnan(results.snapshots[1].valid_mrr) is not is_there
+        assert 0 < results.snapshots[0].valid_mrr <= 1
+
+
+def test_what_is_carried_over_is_measured() -> None:
+    graph = made_graph()
+    carried = {
+        method: [r.carried_bytes for r in Loop(graph, quick(method)).run().results.snapshots]
+        for method in ("fine-tune", "snapshot", "lkge", "re-train")
+    }
+    assert carried["fine-tune"] == carried["snapshot"] == [0, 0, 0]
+    rows = [s.num_entities + 2 * s.num_relations for s in graph.snapshots]
+    assert carried["lkge"] == [4 * each for each in rows]
+    assert carried["re-train"] == [12 * (24 + 8) * (i + 1) for i in range(3)]
+
+
+def test_time_is_that_of_learning_not_of_examination(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    class Slow(Method):
+        name = "slow"
+
+        def grow(self, model: Model, snapshot: Snapshot) -> None:
+            now[0] += 1
+            super().grow(model, snapshot)
+
+        def begin(self, model: Model, snapshot: Snapshot) -> None:
+            now[0] += 10
+
+        def penalty(self, model: Model, gradient: Gradient) -> float:
+            now[0] += 100
+            return 0.0
+
+        def end(self, model: Model, snapshot: Snapshot) -> None:
+            now[0] += 1000
+
+    def slow_accuracy(self: Examiner, predictor: Predictor, i: int, j: int) -> object:
+        now[0] += 1e6
+        return quickly(self, predictor, i, j)
+
+    quickly = Examiner.accuracy
+    monkeypatch.setitem(METHODS, "slow", Slow)
+    monkeypatch.setattr(Examiner, "accuracy", slow_accuracy)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    results = Loop(made_graph(), quick("slow", max_epochs=2, patience=9)).run().results
+    assert [record.seconds for record in results.snapshots] == [1 + 10 + 4 * 100 + 1000] * 3
+    assert [record.validation_seconds for record in results.snapshots] == [0.0] * 3
+
+
+def test_an_unknown_method_is_told_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="'lkge'"):
+        Loop(made_graph(), quick("lkgee"))

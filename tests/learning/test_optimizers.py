@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lkge.learning.optimizers import RowAdam, clear
+from lkge.models.tables import Gradient, Tables
+
+BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+
+
+def drawn(seed: int, rows: int = 7, dim: int = 5) -> Tables:
+    generator = torch.Generator().manual_seed(seed)
+    return Tables(
+        torch.randn(rows, dim, generator=generator), torch.randn(4, dim, generator=generator)
+    )
+
+
+def gradient_on(rows: list[int], values: Tables) -> Gradient:
+    """A gradient that touches the same rows of both tables."""
+    gradient = Gradient.like(values)
+    for part, value in zip(gradient, values, strict=True):
+        chosen = torch.tensor([row for row in rows if row < len(value)])
+        part.add(chosen, value[chosen])
+    return gradient
+
+
+@BACKENDS
+def test_rows_touched_at_every_step_follow_dense_adam(fused: bool) -> None:
+    tables = drawn(0)
+    twins = [table.clone().requires_grad_() for table in tables]
+    ours = RowAdam(tables, learning_rate=0.05, fused=fused)
+    theirs = torch.optim.Adam(twins, lr=0.05)
+    for step in range(1, 30):
+        values = drawn(step)
+        ours.apply(tables, gradient_on(list(range(7)), values))
+        for twin, value in zip(twins, values, strict=True):
+            twin.grad = value
+        theirs.step()
+    for table, twin in zip(tables, twins, strict=True):
+        torch.testing.assert_close(table, twin.detach(), rtol=1e-5, atol=1e-6)
+
+
+@BACKENDS
+def test_rows_without_a_gradient_stay_as_they_are(fused: bool) -> None:
+    tables = drawn(0)
+    optimizer = RowAdam(tables, learning_rate=0.1, fused=fused)
+    optimizer.apply(tables, gradient_on(list(range(7)), drawn(1)))
+    before, moments = tables.clone(), optimizer.first.clone()
+    optimizer.apply(tables, gradient_on([1, 3], drawn(2)))
+    idle = [0, 2, 4, 5, 6]
+    assert torch.equal(tables.entity[idle], before.entity[idle])
+    assert torch.equal(optimizer.first.entity[idle], moments.entity[idle])
+    assert not torch.isclose(tables.entity[[1, 3]], before.entity[[1, 3]]).any()
+    assert optimizer.steps.entity.tolist() == [1, 2, 1, 2, 1, 1, 1]
+
+
+@BACKENDS
+def test_the_first_update_of_a_row_is_the_learning_rate_whenever_it_comes(fused: bool) -> None:
+    tables = drawn(0)
+    optimizer = RowAdam(tables, learning_rate=0.1, fused=fused)
+    for step in range(1, 50):
+        optimizer.apply(tables, gradient_on([0], drawn(step)))
+    before, values = tables.clone(), drawn(99)
+    optimizer.apply(tables, gradient_on([2], values))
+    moved = before.entity[2] - tables.entity[2]
+    torch.testing.assert_close(moved, 0.1 * values.entity[2].sign(), rtol=1e-4, atol=1e-5)
+
+
+def test_kernel_and_plain_twin_agree() -> None:
+    both = []
+    for fused in (True, False):
+        tables = drawn(0)
+        optimizer = RowAdam(tables, learning_rate=0.05, fused=fused)
+        for step in range(1, 20):
+            rows = [row for row in range(7) if (row + step) % 3]
+            optimizer.apply(tables, gradient_on(rows, drawn(step)))
+        both.append([*tables, *optimizer.first, *optimizer.second, *optimizer.steps])
+    for fused_tensor, plain_tensor in zip(*both, strict=True):
+        torch.testing.assert_close(fused_tensor, plain_tensor, rtol=1e-5, atol=1e-6)
+
+
+@BACKENDS
+def test_it_goes_on_from_its_state_to_the_bit(fused: bool) -> None:
+    tables = drawn(0)
+    optimizer = RowAdam(tables, learning_rate=0.05, fused=fused)
+    optimizer.apply(tables, gradient_on([0, 1, 2], drawn(1)))
+    other_tables = tables.clone()
+    other = RowAdam(other_tables, learning_rate=0.05, fused=fused)
+    other.load_state({name: tensor.clone() for name, tensor in optimizer.state().items()})
+    for each, its in ((optimizer, tables), (other, other_tables)):
+        each.apply(its, gradient_on([1, 2, 3], drawn(2)))
+    assert torch.equal(tables.entity, other_tables.entity)
+    assert torch.equal(tables.relation, other_tables.relation)
+
+
+@BACKENDS
+def test_a_cleared_gradient_is_as_new(fused: bool) -> None:
+    gradient = gradient_on([0, 2, 5], drawn(1))
+    clear(gradient, fused)
+    for part in gradient:
+        assert not part.values.any()
+        assert not part.touched.any()

@@ -1,0 +1,53 @@
+"""Reconstruction row by row. The loss and its gradient are tested with LKGE and with the kernel."""
+
+from __future__ import annotations
+
+import torch
+
+from lkge.methods.parts.autoencoder import Autoencoder
+from lkge.methods.parts.counts import fact_counts, padded
+from lkge.models.scores import TransE
+from lkge.models.tables import Tables
+from tests.kernels.made import made_tables
+from tests.methods import plain_python as paper
+from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, plain
+
+
+def made_autoencoder(old: Tables) -> Autoencoder:
+    past = padded(fact_counts(as_facts(PAST), FIRST), fact_counts(as_facts(NEW), SECOND))
+    weight = Tables(torch.tensor(0.1), torch.tensor(0.1))
+    return Autoencoder(TransE(), as_facts(NEW), old, past, weight, fused=False)
+
+
+def test_every_row_is_rebuilt_from_its_facts_and_its_past() -> None:
+    """Eqs. (5) and (6) with the term of x_{i-1}."""
+    tables, old = made_tables(1, 10, 3, 4), made_tables(2, 5, 2, 4)
+    mean = made_autoencoder(old).reconstruct(tables)
+    case = (plain(tables), plain(old), PAST, NEW)
+    for entity in (0, 1, 2, 3, 5, 6, 7, 9):
+        expected = paper.rebuilt_entity(entity, *case)
+        torch.testing.assert_close(mean.entity[entity], torch.tensor(expected))
+    for relation in range(6):
+        expected = paper.rebuilt_relation(relation, *case)
+        torch.testing.assert_close(mean.relation[relation], torch.tensor(expected))
+
+
+def test_a_row_without_new_facts_is_rebuilt_as_it_was() -> None:
+    tables, old = made_tables(1, 10, 3, 4), made_tables(2, 5, 2, 4)
+    mean = made_autoencoder(old).reconstruct(tables)
+    torch.testing.assert_close(mean.entity[3], old.entity[3])
+    torch.testing.assert_close(mean.relation[2], old.relation[2])
+
+
+def test_a_row_without_any_fact_has_no_reconstruction() -> None:
+    mean = made_autoencoder(made_tables(2, 5, 2, 4)).reconstruct(made_tables(1, 10, 3, 4))
+    assert not mean.entity[[4, 8]].any()
+
+
+def test_the_past_has_its_weight() -> None:
+    """Entity 5 has no past and follows its neighbours; entity 2 has three old facts and one new."""
+    tables = Tables(torch.ones(10, 1), torch.zeros(6, 1))
+    old = Tables(torch.full((5, 1), 5.0), torch.zeros(4, 1))
+    mean = made_autoencoder(old).reconstruct(tables)
+    assert mean.entity[5].item() == 1.0
+    assert mean.entity[2].item() == (3 * 5.0 + 1.0) / 4

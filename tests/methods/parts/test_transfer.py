@@ -1,0 +1,57 @@
+"""Embedding transfer, Eqs. (8) and (9)."""
+
+from __future__ import annotations
+
+import torch
+
+from lkge.data.snapshots import no_facts
+from lkge.methods.parts.transfer import transfer
+from lkge.models.scores import TransE
+from lkge.models.tables import Tables, no_tables
+from tests.kernels.made import made_tables
+from tests.methods import plain_python as paper
+from tests.methods.hand_made import NEW, as_facts, plain
+
+
+def grown_from(old: Tables) -> Tables:
+    return old.grown_to(made_tables(9, 10, 3, 4))
+
+
+def test_new_rows_start_where_old_rows_put_them() -> None:
+    old = made_tables(1, 5, 2, 4)
+    before = grown_from(old)
+    after = transfer(TransE(), as_facts(NEW), before.clone(), old)
+    for entity in range(10):
+        expected = paper.transferred_entity(entity, plain(old), NEW) if entity >= 5 else None
+        row = before.entity[entity] if expected is None else torch.tensor(expected)
+        torch.testing.assert_close(after.entity[entity], row)
+    for relation in range(6):
+        expected = paper.transferred_relation(relation, plain(old), NEW) if relation >= 4 else None
+        row = before.relation[relation] if expected is None else torch.tensor(expected)
+        torch.testing.assert_close(after.relation[relation], row)
+    assert not torch.equal(after.entity[5], before.entity[5])
+    assert not torch.equal(after.relation[4], before.relation[4])
+
+
+def test_the_mean_counts_facts_with_old_rows_alone() -> None:
+    """Entity 2 is new: one fact with an old row at 1, one with an old row at 4, one with entity 3,
+    which is new as well."""
+    old = Tables(torch.tensor([[1.0], [4.0]]), torch.tensor([[0.5], [-0.5]]))
+    tables = old.grown_to(Tables(torch.full((4, 1), 100.0), torch.zeros(2, 1)))
+    facts = as_facts([(2, 0, 0), (1, 0, 2), (2, 0, 3)])
+    after = transfer(TransE(), facts, tables, old)
+    assert after.entity.tolist() == [[1.0], [4.0], [(0.5 + 4.5) / 2], [100.0]]
+
+
+def test_inverse_relations_are_opposite() -> None:
+    old = made_tables(1, 5, 2, 4)
+    after = transfer(TransE(), as_facts(NEW), grown_from(old), old)
+    torch.testing.assert_close(after.relation[4], -after.relation[5])
+
+
+def test_without_old_rows_or_facts_nothing_is_transferred() -> None:
+    tables = made_tables(9, 10, 3, 4)
+    for facts, old in [(as_facts(NEW), no_tables(4)), (no_facts(), made_tables(1, 5, 2, 4))]:
+        after = transfer(TransE(), facts, tables, old)
+        assert torch.equal(after.entity, tables.entity)
+        assert torch.equal(after.relation, tables.relation)

@@ -1,0 +1,62 @@
+"""The registry of methods, and hooks that do no harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from lkge.config import Settings
+from lkge.errors import UnknownName
+from lkge.methods.base import METHODS, Method, method_named, register
+from lkge.models.model import Model
+from lkge.models.tables import Gradient
+from tests.methods.hand_made import FIRST
+
+
+def test_a_method_is_found_by_its_name() -> None:
+    assert {"lkge", "fine-tune", "re-train", "snapshot"} <= set(METHODS)
+    for name, method in METHODS.items():
+        assert method_named(name) is method
+        assert method.name == name
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_says_what_it_is(name: str) -> None:
+    assert METHODS[name].summary
+    assert METHODS[name].keeps
+    assert METHODS[name].__doc__
+
+
+def test_an_unknown_method_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="'fine-tune'"):
+        method_named("finetune")
+
+
+def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lkge.methods.base.METHODS", dict(METHODS))
+
+    class Another(Method):
+        name = "lkge"
+
+    with pytest.raises(ValueError, match="'lkge'"):
+        register(Another)
+    assert register(METHODS["lkge"]) is METHODS["lkge"]
+
+
+def test_the_hooks_of_the_base_do_no_harm() -> None:
+    settings = Settings(dim=4)
+    method, model = Method(settings), Model(settings)
+    method.grow(model, FIRST)
+    before = model.tables.clone()
+    gradient = Gradient.like(model.tables)
+    method.begin(model, FIRST)
+    assert method.penalty(model, gradient) == 0
+    method.adjust(model, gradient)
+    method.after_step(model, gradient)
+    method.end(model, FIRST)
+    assert method.facts(FIRST) is FIRST.train
+    assert method.validation(FIRST) is FIRST.valid
+    assert method.served(model) is model.tables
+    assert method.state() == method.working_state() == {}
+    assert method.carried_bytes() == 0
+    assert (model.tables.entity == before.entity).all()
+    assert not gradient.entity.touched.any()

@@ -1,0 +1,33 @@
+"""Snapshot starts over and trains on the new facts alone."""
+
+from __future__ import annotations
+
+import torch
+
+from lkge.config import Settings
+from lkge.methods.snapshot_only import SnapshotOnly
+from lkge.models.model import Model
+from tests.methods.hand_made import FIRST, SECOND
+
+
+def test_every_snapshot_starts_over_on_its_own_facts() -> None:
+    settings = Settings(dim=4)
+    method, model = SnapshotOnly(settings), Model(settings)
+    for snapshot in (FIRST, SECOND):
+        method.grow(model, snapshot)
+        method.begin(model, snapshot)
+        assert torch.equal(model.tables.entity, model.drawn(snapshot).entity)
+        assert method.facts(snapshot).tolist() == snapshot.train.tolist()
+        method.end(model, snapshot)
+    assert method.carried_bytes() == 0
+
+
+def test_before_it_starts_over_it_answers_with_what_it_has() -> None:
+    settings = Settings(dim=4)
+    method, model = SnapshotOnly(settings), Model(settings)
+    method.grow(model, FIRST)
+    method.begin(model, FIRST)
+    old = model.tables.entity + 1
+    model.tables.entity = old.clone()
+    method.grow(model, SECOND)
+    assert torch.equal(model.tables.entity[:5], old)

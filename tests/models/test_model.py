@@ -1,0 +1,102 @@
+"""How rows are drawn, and that growth leaves the old ones alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from lkge.config import Settings
+from lkge.data.snapshots import Snapshot, no_facts
+from lkge.errors import SettingsError, UnknownName
+from lkge.models.model import INITIALISE, TRAIN, Model, stream, uses_kernels, xavier_tables
+
+SETTINGS = Settings(dim=8, seed=3)
+
+
+def snapshot(index: int, entities: int, relations: int) -> Snapshot:
+    return Snapshot(index, no_facts(), no_facts(), no_facts(), entities, relations)
+
+
+def test_a_model_starts_without_rows() -> None:
+    assert [tuple(table.shape) for table in Model(SETTINGS).tables] == [(0, 8), (0, 8)]
+
+
+def test_relations_have_rows_for_their_inverses() -> None:
+    model = Model(SETTINGS)
+    model.grow(snapshot(0, 5, 3))
+    assert [tuple(table.shape) for table in model.tables] == [(5, 8), (6, 8)]
+
+
+def test_growth_keeps_old_rows_and_draws_the_new_ones() -> None:
+    model = Model(SETTINGS)
+    model.grow(snapshot(0, 5, 3))
+    before, then = model.tables.clone(), snapshot(1, 9, 4)
+    model.grow(then)
+    assert torch.equal(model.tables.entity[:5], before.entity)
+    assert torch.equal(model.tables.relation[:6], before.relation)
+    assert torch.equal(model.tables.entity[5:], model.drawn(then).entity[5:])
+    assert len(model.tables.relation) == 8
+
+
+def test_growth_by_nothing_changes_nothing() -> None:
+    model = Model(SETTINGS)
+    model.grow(snapshot(0, 5, 3))
+    before = model.tables.clone()
+    model.grow(snapshot(1, 5, 3))
+    assert torch.equal(model.tables.entity, before.entity)
+    assert torch.equal(model.tables.relation, before.relation)
+
+
+def test_a_restart_replaces_every_row() -> None:
+    model = Model(SETTINGS)
+    model.grow(snapshot(0, 5, 3))
+    before = model.tables.clone()
+    model.restart(snapshot(1, 6, 3))
+    assert len(model.tables.entity) == 6
+    assert not (model.tables.entity[:5] == before.entity).any()
+
+
+def test_draws_follow_seed_and_snapshot() -> None:
+    def drawn(seed: int, index: int) -> bytes:
+        model = Model(Settings(dim=8, seed=seed))
+        return model.drawn(snapshot(index, 5, 3)).entity.numpy().tobytes()
+
+    assert drawn(1, 0) == drawn(1, 0)
+    assert len({drawn(1, 0), drawn(2, 0), drawn(1, 1)}) == 3
+
+
+def test_rows_have_the_deviation_of_xavier() -> None:
+    tables = xavier_tables(4000, 300, 100, np.random.default_rng(0))
+    assert tables.entity.std().item() == pytest.approx(math.sqrt(2 / 4100), rel=0.01)
+    assert tables.relation.std().item() == pytest.approx(math.sqrt(2 / 700), rel=0.02)
+    assert tables.entity.mean().item() == pytest.approx(0, abs=1e-3)
+    assert tables.entity.dtype == torch.float32
+
+
+def test_each_purpose_has_its_own_numbers() -> None:
+    firsts = {stream(1, *purpose).random() for purpose in [(INITIALISE, 0), (TRAIN, 0), (TRAIN, 1)]}
+    assert len(firsts) == 3
+    assert stream(5, TRAIN, 2, 3).random() == stream(5, TRAIN, 2, 3).random()
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "fused"),
+    [("auto", "cpu", True), ("numba", "cpu", True), ("torch", "cpu", False), ("auto", "cuda", False)],
+)
+def test_kernels_serve_the_cpu_unless_torch_is_wanted(
+    backend: str, device: str, fused: bool
+) -> None:
+    assert uses_kernels(Settings(backend=backend, device=device)) is fused
+
+
+def test_kernels_on_another_device_are_refused() -> None:
+    with pytest.raises(SettingsError, match="backend = 'torch'"):
+        uses_kernels(Settings(backend="numba", device="cuda"))
+
+
+def test_an_unknown_score_is_refused() -> None:
+    with pytest.raises(UnknownName):
+        Model(Settings(score="no such score"))

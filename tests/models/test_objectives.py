@@ -1,0 +1,60 @@
+"""Eq. (7) term by term, and which objective serves which score."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lkge.models.objectives import FusedMargin, PlainMargin, margin_objective
+from lkge.models.scores import TransE
+from tests.kernels.made import batch_of, gradient_of, made_tables
+from tests.methods import plain_python as paper
+
+CORRUPTED = [
+    ((0, 0, 1), [(2, True), (3, False)]),
+    ((2, 3, 4), [(0, False), (1, False)]),
+    ((5, 1, 0), [(2, True), (5, True)]),
+    ((1, 2, 3), [(4, True), (0, False)]),
+]
+"""Facts, each with the entities put in and whether on the object side."""
+
+WITH_NEGATIVES = [
+    ((s, r, o), [(s, r, e) if on_object else (e, r, o) for e, on_object in put_in])
+    for (s, r, o), put_in in CORRUPTED
+]
+"""The same, with the negative facts written out."""
+
+
+class OtherScore(TransE):
+    """A score that the kernel does not know."""
+
+    name = "other"
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize("margin", [0.5, 8.0])
+def test_the_loss_on_new_facts_is_eq_7(fused: bool, margin: float) -> None:
+    """Value and slope; at the smaller margin there are facts on both sides of the hinge."""
+    tables = made_tables(1, 6, 2, 4)
+    rows = paper.Rows(tables.entity.tolist(), tables.relation.tolist())
+    active = sum(paper.margin_loss(rows, [pair], margin) > 0 for pair in WITH_NEGATIVES)
+    assert active == 4 if margin == 8 else 0 < active < 4
+
+    objective = margin_objective(TransE(), margin, fused)
+    loss, gradient = gradient_of(objective, tables, batch_of(*CORRUPTED))
+    slope = paper.slope(lambda at: paper.margin_loss(at, WITH_NEGATIVES, margin), rows)
+    assert loss == pytest.approx(paper.margin_loss(rows, WITH_NEGATIVES, margin), rel=1e-5)
+    for part, expected in zip(gradient, (slope.entity, slope.relation), strict=True):
+        torch.testing.assert_close(part.values, torch.tensor(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_the_kernel_serves_transe_where_it_is_wanted() -> None:
+    assert isinstance(margin_objective(TransE(), 8.0, fused=True), FusedMargin)
+    assert isinstance(margin_objective(TransE(), 8.0, fused=False), PlainMargin)
+
+
+def test_any_other_score_is_differentiated_by_torch() -> None:
+    objective = margin_objective(OtherScore(), 2.5, fused=True)
+    assert isinstance(objective, PlainMargin)
+    assert objective.margin == 2.5
+    assert objective.score.name == "other"

@@ -1,0 +1,143 @@
+"""Ranks by kernel and by twin, ties, filters, and the best answers by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lkge.data.answers import KnownAnswers
+from lkge.data.snapshots import Facts
+from lkge.data.vocabulary import Vocabulary
+from lkge.errors import UnknownName
+from lkge.models import predictor as predictor_module
+from lkge.models.predictor import Predictor, View
+from lkge.models.scores import TransE
+from lkge.models.tables import Tables
+
+BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+
+
+def on_grid(seed: int, entities: int, relations: int, dim: int) -> Tables:
+    """Rows on multiples of 1/64, of which many are equal: all distances are exact."""
+    generator = np.random.default_rng(seed)
+
+    def draw(rows: int) -> torch.Tensor:
+        distinct = generator.integers(-20, 21, (max(rows // 2, 1), dim)) / 64
+        return torch.from_numpy(distinct[generator.integers(0, len(distinct), rows)]).float()
+
+    return Tables(draw(entities), draw(2 * relations))
+
+
+def made_facts(seed: int, size: int, entities: int, relations: int) -> Facts:
+    generator = np.random.default_rng(seed)
+    heads, tails = generator.integers(0, entities, (2, size))
+    return np.stack([heads, 2 * generator.integers(0, relations, size), tails], 1).astype(np.int32)
+
+
+def made_predictor(tables: Tables, fused: bool, names: Vocabulary | None = None) -> Predictor:
+    """The tables as they are, not normalised."""
+    return Predictor(tables.entity, tables.relation, TransE(), fused, names)
+
+
+@settings(max_examples=15, derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    size=st.integers(1, 300),
+    entities=st.integers(1, 40),
+    dim=st.sampled_from([1, 5, 32, 45, 64]),
+)
+def test_twins_give_the_same_ranks(seed: int, size: int, entities: int, dim: int) -> None:
+    tables = on_grid(seed, entities, 2, dim)
+    facts = made_facts(seed, size, entities, 2)
+    answers = KnownAnswers.build(
+        [facts[::2], made_facts(seed + 1, 30, entities, 2), made_facts(seed + 2, 9, entities, 2)]
+    )
+    reach = int(facts.max(axis=0)[[0, 2]].max()) + 1
+    views = [View(entities, 2), View(reach, 0), View(entities, 1)]
+    fused, plain = (made_predictor(tables, way).ranks(facts, views, answers) for way in (True, False))
+    assert fused.tolist() == plain.tolist()
+
+
+@BACKENDS
+def test_a_constant_scorer_gets_the_middle_rank(fused: bool) -> None:
+    tables = Tables(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
+    facts = np.array([[0, 0, 4], [8, 0, 8]], dtype=np.int32)
+    unfiltered = made_predictor(tables, fused).ranks(facts, [View(9, 0)], KnownAnswers.build([]))
+    assert unfiltered.tolist() == [[5.0], [5.0]]
+    known = KnownAnswers.build([np.array([[0, 0, 4], [0, 0, 1], [0, 0, 2]], dtype=np.int32)])
+    filtered = made_predictor(tables, fused).ranks(facts, [View(9, 0)], known)
+    assert filtered.tolist() == [[4.0], [5.0]]
+
+
+@BACKENDS
+def test_ranks_by_hand(fused: bool) -> None:
+    """On a line, with r = 0: entity k stands at k, and asks who is near to it."""
+    tables = Tables(torch.arange(6.0)[:, None], torch.zeros(2, 1))
+    facts = np.array([[0, 0, 3], [2, 0, 4], [2, 0, 2]], dtype=np.int32)
+    known = KnownAnswers.build(
+        [np.array([[0, 0, 1]], np.int32), np.array([[0, 0, 3], [0, 0, 2], [2, 0, 4]], np.int32)]
+    )
+    views = [View(6, 0), View(6, 1), View(5, 1)]
+    ranks = made_predictor(tables, fused).ranks(facts, views, known)
+    # (0, 0, 3): 0, 1, 2 are nearer, 1 is known at once and 2 later
+    # (2, 0, 4): 1, 2, 3 are nearer, and 0 ties; nothing of it is another known answer
+    assert ranks.tolist() == [[3, 2, 2], [4.5, 4.5, 4.5], [1, 1, 1]]
+
+
+@BACKENDS
+def test_questions_in_any_order_and_of_any_chunk_get_the_same_ranks(
+    fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, facts = on_grid(1, 20, 3, 12), made_facts(1, 50, 20, 3)
+    answers, views = KnownAnswers.build([facts]), [View(20, 0)]
+    whole = made_predictor(tables, fused).ranks(facts, views, answers)
+    order = np.random.default_rng(0).permutation(50)
+    shuffled = made_predictor(tables, fused).ranks(facts[order], views, answers)
+    assert shuffled.tolist() == whole[order].tolist()
+    monkeypatch.setattr(predictor_module, "CHUNK", 7)
+    assert made_predictor(tables, fused).ranks(facts, views, answers).tolist() == whole.tolist()
+
+
+@BACKENDS
+def test_no_facts_have_no_ranks(fused: bool) -> None:
+    none = np.empty((0, 3), dtype=np.int32)
+    ranks = made_predictor(on_grid(0, 5, 1, 3), fused).ranks(
+        none, [View(5, 0), View(3, 0)], KnownAnswers.build([none])
+    )
+    assert ranks.shape == (0, 2)
+
+
+def test_a_predictor_never_changes() -> None:
+    tables = on_grid(0, 5, 1, 3)
+    frozen = Predictor.of(tables, TransE(), fused=True)
+    before = frozen.entity.clone()
+    tables.entity.zero_()
+    assert torch.equal(frozen.entity, before)
+    lengths = frozen.entity.norm(dim=1)
+    torch.testing.assert_close(lengths, torch.ones_like(lengths))
+
+
+@BACKENDS
+def test_the_best_answers_come_first_by_name(fused: bool) -> None:
+    names = Vocabulary(["zero", "one", "two", "three"], ["next"])
+    tables = Tables(torch.tensor([[0.0], [1.0], [2.1], [3.3]]), torch.tensor([[1.0], [-1.0]]))
+    predictor = made_predictor(tables, fused, names)
+    assert [answer.name for answer in predictor.top_k("one", "next", k=3)] == ["two", "one", "three"]
+    best, *_ = predictor.top_k("two", "next⁻¹")
+    assert best.name == "one"
+    assert best.score == pytest.approx(-0.1)
+    assert len(predictor.top_k("two", "next", k=10)) == 4
+
+
+def test_without_names_there_are_no_answers_by_name() -> None:
+    with pytest.raises(ValueError, match="vocabulary"):
+        made_predictor(on_grid(0, 5, 1, 3), True).top_k("a", "b")
+
+
+def test_an_unknown_name_is_an_error() -> None:
+    predictor = made_predictor(on_grid(0, 1, 1, 3), True, Vocabulary(["a"], ["r"]))
+    with pytest.raises(UnknownName):
+        predictor.top_k("b", "r")

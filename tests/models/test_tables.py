@@ -1,0 +1,62 @@
+"""Tables: maps, growth by rows, names for files."""
+
+from __future__ import annotations
+
+import torch
+
+from lkge.models.tables import Gradient, Tables, no_tables
+
+
+def numbered(entities: int, relations: int, start: float = 0.0) -> Tables:
+    return Tables(
+        start + torch.arange(2.0 * entities).reshape(-1, 2),
+        100 + start + torch.arange(2.0 * relations).reshape(-1, 2),
+    )
+
+
+def test_map_goes_over_both_tables_and_others() -> None:
+    total = numbered(2, 1).map(torch.add, numbered(2, 1, start=1.0))
+    assert total.entity.tolist() == [[1, 3], [5, 7]]
+    assert total.relation.tolist() == [[201, 203]]
+
+
+def test_growth_keeps_rows_and_appends_the_missing_ones() -> None:
+    old, like = numbered(2, 1), numbered(4, 1, start=0.5)
+    grown = old.grown_to(like)
+    assert torch.equal(grown.entity[:2], old.entity)
+    assert torch.equal(grown.entity[2:], like.entity[2:])
+    assert torch.equal(grown.relation, old.relation)
+
+
+def test_growth_starts_from_nothing() -> None:
+    like = numbered(3, 2)
+    grown = no_tables(2).grown_to(like)
+    assert torch.equal(grown.entity, like.entity)
+    assert torch.equal(grown.relation, like.relation)
+
+
+def test_a_clone_has_its_own_memory() -> None:
+    tables = numbered(2, 1)
+    copy = tables.clone()
+    tables.entity += 1
+    assert copy.entity.tolist() == [[0, 1], [2, 3]]
+
+
+def test_names_and_back() -> None:
+    tables = numbered(2, 1)
+    named = tables.named("first")
+    assert set(named) == {"first.entity", "first.relation"}
+    back = Tables.from_named(named, "first")
+    assert back.entity is tables.entity
+    assert back.relation is tables.relation
+
+
+def test_size_in_bytes() -> None:
+    assert numbered(3, 2).nbytes == (3 * 2 + 2 * 2) * 4
+    assert no_tables(7).nbytes == 0
+
+
+def test_a_fresh_gradient_fits_the_tables() -> None:
+    gradient = Gradient.like(numbered(3, 2))
+    assert [part.values.shape for part in gradient] == [(3, 2), (2, 2)]
+    assert [len(part.touched) for part in gradient] == [3, 2]
