@@ -8,6 +8,7 @@ A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
     results.json       what was found, complete after the last snapshot
     model.safetensors  the tables of the last version; model.json has their names and digest
     checkpoint/        while learning only
+    .lock              held by the process that learns
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import pytest
 
 from lkge.data.files import (
     as_data_error,
+    held,
     unfinished,
     write_bytes_atomically,
     write_text_atomically,
@@ -52,3 +53,10 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_bytes_atomically(path, b"new")
     with pytest.raises(DataError, match="file: cannot be written"), as_data_error(path):
         write_bytes_atomically(path, b"new")
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    with held(tmp_path / "lock") as first, held(tmp_path / "lock") as second:
+        assert (first, second) == (True, False)
+    with held(tmp_path / "lock") as again:
+        assert again

@@ -16,9 +16,7 @@ def made_tables(seed: int, entities: int, relations: int, dim: int, scale: float
     generator = np.random.default_rng(seed)
 
     def draw(rows: int) -> torch.Tensor:
-        return torch.from_numpy(
-            (scale * generator.standard_normal((rows, dim))).astype(np.float32)
-        )
+        return torch.from_numpy((scale * generator.standard_normal((rows, dim))).astype(np.float32))
 
     return Tables(draw(entities), draw(2 * relations))
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernels.made import batch_of, bytes_of, gradient_of, made_batch, made_tables
 
 from lkge.data.batches import Batch
 from lkge.models.objectives import FusedMargin, PlainMargin
 from lkge.models.scores import TransE
 from lkge.models.tables import Gradient, Tables
-from tests.kernels.made import batch_of, bytes_of, gradient_of, made_batch, made_tables
 
 SEED = st.integers(0, 2**20)
 
@@ -50,7 +50,11 @@ def test_twins_agree_where_some_facts_are_inactive() -> None:
     each = [
         gradient_of(FusedMargin(0.5), tables, made)[0]
         for made in (
-            Batch(batch.facts[b : b + 1], batch.corruptions[b : b + 1], batch.corrupt_object[b : b + 1])
+            Batch(
+                batch.facts[b : b + 1],
+                batch.corruptions[b : b + 1],
+                batch.corrupt_object[b : b + 1],
+            )
             for b in range(len(batch))
         )
     ]

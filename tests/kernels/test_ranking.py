@@ -67,7 +67,7 @@ def made_question(seed: int, size: int, rows: int, dim: int, views: int) -> Ques
     known = generator.integers(0, min(rows, 6), size)
     stops = np.cumsum(known).astype(np.int64)
     answers = np.concatenate(
-        [np.sort(generator.permutation(rows)[:count]) for count in known] or [np.empty(0)]
+        [np.sort(generator.permutation(rows)[:count]) for count in known] or [np.empty(0, np.int64)]
     )
     distinct = int(generator.integers(1, size + 1))
     return Question(
@@ -88,9 +88,17 @@ def without_filter(queries: Floats, candidates: Floats, targets: Ints) -> Questi
     """One view of all candidates; each query asks once."""
     none = np.zeros(len(queries), np.int64)
     return Question(
-        queries, np.arange(len(queries), dtype=np.int32), candidates, targets, np.array([len(candidates)], np.int32), none, none,
-        np.empty(0, np.int32), np.empty(0, np.int32), np.zeros(1, np.int32),
-    )  # fmt: skip
+        queries=queries,
+        question=np.arange(len(queries), dtype=np.int32),
+        candidates=candidates,
+        targets=targets,
+        limits=np.array([len(candidates)], np.int32),
+        starts=none,
+        stops=none,
+        answers=np.empty(0, np.int32),
+        since=np.empty(0, np.int32),
+        until=np.zeros(1, np.int32),
+    )
 
 
 @settings(max_examples=40, derandomize=True, deadline=None)

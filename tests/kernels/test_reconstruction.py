@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numba
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernels.made import bytes_of, made_facts, made_tables
 
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.kernels.reconstruction import neighbourhood, reconstruction_gradient
@@ -15,7 +18,6 @@ from lkge.kernels.scratch import Scratch
 from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.models.scores import TransE
 from lkge.models.tables import Gradient, Tables
-from tests.kernels.made import bytes_of, made_facts, made_tables
 
 WEIGHT = Tables(torch.tensor(0.3), torch.tensor(0.7))
 
@@ -34,7 +36,9 @@ def made_past(seed: int, tables: Tables, old: Tables) -> Tables:
     return tables.map(draw, old)
 
 
-def made_case(seed: int, size: int, entities: int, dim: int) -> tuple[Facts, Tables, Tables, Tables]:
+def made_case(
+    seed: int, size: int, entities: int, dim: int
+) -> tuple[Facts, Tables, Tables, Tables]:
     tables = made_tables(seed, entities, 3, dim)
     old = made_tables(seed + 1, entities // 2, 2, dim)
     return made_facts(seed, size, entities, 3), tables, old, made_past(seed, tables, old)
@@ -110,11 +114,11 @@ def test_neighbourhood_counts_every_fact_from_both_ends() -> None:
     starts, columns, counts = near.entity_entity
     rows = {
         entity: dict(zip(columns[a:b].tolist(), counts[a:b].tolist(), strict=True))
-        for entity, a, b in zip([4, 7, 9], starts[:-1], starts[1:], strict=True)
+        for entity, (a, b) in zip([4, 7, 9], pairwise(starts), strict=True)
     }
     assert rows == {4: {1: 3.0}, 7: {0: 3.0}, 9: {2: 2.0}}
     starts, columns, counts = near.relation_entity
-    assert [columns[a:b].tolist() for a, b in zip(starts[:-1], starts[1:], strict=True)] == [
+    assert [columns[a:b].tolist() for a, b in pairwise(starts)] == [
         [0, 2], [1, 2], [1], [0],
     ]  # fmt: skip
 
@@ -142,7 +146,12 @@ def test_buffers_of_an_earlier_call_leave_no_trace() -> None:
             gradient = Gradient.like(tables)
             loss = reconstruction_gradient(
                 neighbourhood(with_inverses(facts)),
-                *(table.numpy() for pair in (tables, old, past) for table in pair),
+                tables.entity.numpy(),
+                tables.relation.numpy(),
+                old.entity.numpy(),
+                old.relation.numpy(),
+                past.entity.numpy(),
+                past.relation.numpy(),
                 0.3,
                 0.7,
                 gradient.entity.values.numpy(),

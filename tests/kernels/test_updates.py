@@ -7,11 +7,11 @@ import copy
 import numpy as np
 import pytest
 import torch
+from tests.kernels.made import made_tables
 
 from lkge.learning.optimizers import RowAdam, clear
 from lkge.methods.parts.anchor import Anchor
 from lkge.models.tables import Gradient, Tables
-from tests.kernels.made import made_tables
 
 BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 RATE = 0.01
@@ -19,7 +19,10 @@ RATE = 0.01
 
 def made_gradient(seed: int, like: Tables, rows: list[int] | None = None) -> Gradient:
     """Normal values on the given rows of both tables, or on all."""
-    values, gradient = made_tables(seed, len(like.entity), len(like.relation) // 2, 5), Gradient.like(like)
+    values, gradient = (
+        made_tables(seed, len(like.entity), len(like.relation) // 2, 5),
+        Gradient.like(like),
+    )
     for part, table in zip(gradient, values, strict=True):
         chosen = torch.arange(len(table)) if rows is None else torch.tensor(rows)
         part.add(chosen, table[chosen])
@@ -74,7 +77,9 @@ def test_a_row_counts_its_own_updates(fused: bool) -> None:
         optimizer.apply(tables, gradient)
         if 2 in rows:
             seen.append(gradient.entity.values[2])
-    torch.testing.assert_close(tables.entity[2], after_torch_adam(start, seen), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(
+        tables.entity[2], after_torch_adam(start, seen), rtol=1e-5, atol=1e-7
+    )
     assert optimizer.steps.entity.tolist() == [8, 6, 2, 0, 0, 0]
 
 
@@ -104,10 +109,11 @@ def test_pull_is_what_autograd_finds_on_touched_old_rows(fused: bool, width: int
 
     variables = tables.map(lambda table: table.double().requires_grad_())
     rows = torch.tensor([0, 2, 3])
-    expected = sum(
+    terms = [
         (w[rows].double() * (x[rows] - c[rows].double()).square()).sum()
         for x, c, w in zip(variables, centre, weight, strict=True)
-    )
+    ]
+    expected = torch.stack(terms).sum()
     flows = torch.autograd.grad(expected, list(variables))
     assert loss == pytest.approx(float(expected.detach()), rel=1e-6)
     for part, flow in zip(gradient, flows, strict=True):
@@ -120,7 +126,9 @@ def test_pull_adds_to_the_gradient_and_spares_untouched_rows(fused: bool) -> Non
     tables = made_tables(1, 4, 2, 5)
     gradient = made_gradient(4, tables, [1])
     before = gradient.entity.values[1].clone()
-    anchor = Anchor(tables.map(torch.zeros_like), tables.map(lambda t: torch.full((len(t), 1), 0.5)))
+    anchor = Anchor(
+        tables.map(torch.zeros_like), tables.map(lambda t: torch.full((len(t), 1), 0.5))
+    )
     anchor.add_gradient(tables, gradient, fused)
     torch.testing.assert_close(gradient.entity.values[1], before + tables.entity[1])
     assert not gradient.entity.values[[0, 2, 3]].any()

@@ -1,6 +1,6 @@
-"""Learns in a process of its own, to be killed: `learner.py GRAPH RUN SETTINGS`, twice or more.
+"""Learns in a process of its own, to be killed: `learner.py GRAPH SETTINGS RUN...`
 
-A run that was begun goes on. Every epoch is saved; no figures are drawn.
+Each run that was begun goes on, the others begin. Every epoch is saved; no figures are drawn.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from lkge.learning.loop import Loop
 from lkge.reports import page
 
 
-def main(graph: Path, run: Path, changes: str) -> None:
-    """Begin or go on."""
-    api.Loop = functools.partial(Loop, seconds_between_checkpoints=0)  # type: ignore[misc,assignment]
-    page.write_report = lambda results, folder: folder  # type: ignore[assignment]
-    growing = api.load(graph)
-    if run.exists():
-        api.resume(run, graph=growing)
-    else:
-        api.run(growing, out=run, **json.loads(changes))
+def main(graph: str, changes: str, *runs: str) -> None:
+    """Begin or go on, one run after the other."""
+    vars(api)["Loop"] = functools.partial(Loop, seconds_between_checkpoints=0)
+    vars(page)["write_report"] = lambda results, folder: folder
+    growing = api.load(Path(graph))
+    for run in runs:
+        if Path(run).exists():
+            api.resume(run, graph=growing)
+        else:
+            api.run(growing, out=run, **json.loads(changes))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(*sys.argv[1:])

@@ -14,6 +14,7 @@ from rich.console import Console
 from lkge.learning.board import Board, clock_time, render, sparkline, time_left
 from lkge.learning.display import JsonlLog, LiveDisplay, PlainLines, shown
 from lkge.learning.progress import (
+    Compiling,
     EpochFinished,
     Evaluating,
     Event,
@@ -96,6 +97,13 @@ def test_the_display_shows_the_snapshot_under_way_and_those_finished() -> None:
         assert expected in text
     (row,) = [line.split() for line in text.splitlines() if "0.2402" in line]
     assert row == ["1", "40", "37", "0.2501", "0.2402", "0.2303", "1:20"]
+
+
+def test_before_a_run_starts_the_wait_for_the_kernels_is_explained() -> None:
+    assert "compiled once" in screen([Compiling()])
+    stream = io.StringIO()
+    PlainLines(stream)(Compiling())
+    assert "compiled once" in stream.getvalue()
 
 
 def test_a_new_snapshot_starts_a_new_curve() -> None:

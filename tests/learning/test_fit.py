@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from tests.learning.made import bytes_of, made_graph, quick
 
 from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot, no_facts
@@ -16,7 +17,8 @@ from lkge.methods.base import Method
 from lkge.models.model import Model
 from lkge.models.predictor import Predictor
 from lkge.models.tables import Gradient
-from tests.learning.made import bytes_of, made_graph, quick
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class ScriptedValidator(Validator):

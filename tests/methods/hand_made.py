@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from tests.methods.plain_python import Fact, Rows
 
 from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.lkge import Lkge
 from lkge.models.model import Model
 from lkge.models.tables import Tables
-from tests.methods.plain_python import Fact, Rows
 
 PAST: list[Fact] = [(0, 0, 1), (1, 0, 2), (0, 2, 2), (2, 0, 3), (3, 2, 3)]
 NEW: list[Fact] = [

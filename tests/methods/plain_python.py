@@ -7,6 +7,7 @@ those of this one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -172,11 +173,13 @@ def regularization_loss(
 def distance(rows: Rows, fact: Fact) -> float:
     """f(s, r, o) = ‖ŝ + r̂ - ô‖₁ on rows of length one."""
     s, r, o = fact
-    units = []
-    for row in (rows.entity[s], rows.relation[r], rows.entity[o]):
-        length = max(squared_length(row) ** 0.5, 1e-12)
-        units.append([x / length for x in row])
-    return sum(abs(a + b - c) for a, b, c in zip(*units, strict=True))
+
+    def unit(row: Vector) -> Vector:
+        length = max(math.sqrt(squared_length(row)), 1e-12)
+        return [x / length for x in row]
+
+    parts = zip(unit(rows.entity[s]), unit(rows.relation[r]), unit(rows.entity[o]), strict=True)
+    return sum(abs(a + b - c) for a, b, c in parts)
 
 
 def margin_loss(rows: Rows, facts: Sequence[tuple[Fact, Sequence[Fact]]], margin: float) -> float:

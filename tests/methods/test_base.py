@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.methods.hand_made import FIRST
 
 from lkge.config import Settings
 from lkge.errors import UnknownName
 from lkge.methods.base import METHODS, Method, method_named, register
 from lkge.models.model import Model
 from lkge.models.tables import Gradient
-from tests.methods.hand_made import FIRST
 
 
 def test_a_method_is_found_by_its_name() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
+from tests.methods.hand_made import FIRST, SECOND
 
 from lkge.config import Settings
 from lkge.methods.fine_tune import FineTune
 from lkge.models.model import Model
-from tests.methods.hand_made import FIRST, SECOND
 
 
 def test_old_rows_are_inherited_and_new_ones_drawn() -> None:

@@ -7,13 +7,13 @@ from functools import partial
 
 import pytest
 import torch
+from tests.methods import plain_python as paper
+from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, Scene, moved, plain, second_snapshot
 
 from lkge.config import Settings
 from lkge.methods.lkge import Lkge, row_weight
 from lkge.models.model import Model
 from lkge.models.tables import Gradient, Tables
-from tests.methods import plain_python as paper
-from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, Scene, moved, plain, second_snapshot
 
 Loss = Callable[..., float]
 
@@ -60,9 +60,7 @@ def test_the_penalty_is_alpha_l_old_plus_beta_l_mae(backend: str, omega: str) ->
     rows, l_old, l_mae = losses(scene, squared=omega == "squared")
     value, gradient = penalty(scene, EVERY_ENTITY, EVERY_RELATION)
     assert value == pytest.approx(ALPHA * l_old(rows) + BETA * l_mae(rows), rel=1e-5)
-    assert_is_slope(
-        gradient, paper.slope(lambda at: ALPHA * l_old(at) + BETA * l_mae(at), rows)
-    )
+    assert_is_slope(gradient, paper.slope(lambda at: ALPHA * l_old(at) + BETA * l_mae(at), rows))
 
 
 @BACKENDS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
+from tests.methods.hand_made import FIRST, NEW, PAST, SECOND
 
 from lkge.config import Settings
 from lkge.methods.retrain import Retrain
 from lkge.models.model import Model
-from tests.methods.hand_made import FIRST, NEW, PAST, SECOND
 
 SETTINGS = Settings(dim=4)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
+from tests.methods.hand_made import FIRST, SECOND
 
 from lkge.config import Settings
 from lkge.methods.snapshot_only import SnapshotOnly
 from lkge.models.model import Model
-from tests.methods.hand_made import FIRST, SECOND
 
 
 def test_every_snapshot_starts_over_on_its_own_facts() -> None:

@@ -84,7 +84,12 @@ def test_each_purpose_has_its_own_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "device", "fused"),
-    [("auto", "cpu", True), ("numba", "cpu", True), ("torch", "cpu", False), ("auto", "cuda", False)],
+    [
+        ("auto", "cpu", True),
+        ("numba", "cpu", True),
+        ("torch", "cpu", False),
+        ("auto", "cuda", False),
+    ],
 )
 def test_kernels_serve_the_cpu_unless_torch_is_wanted(
     backend: str, device: str, fused: bool

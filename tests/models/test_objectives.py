@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.kernels.made import batch_of, gradient_of, made_tables
+from tests.methods import plain_python as paper
 
 from lkge.models.objectives import FusedMargin, PlainMargin, margin_objective
 from lkge.models.scores import TransE
-from tests.kernels.made import batch_of, gradient_of, made_tables
-from tests.methods import plain_python as paper
 
 CORRUPTED = [
     ((0, 0, 1), [(2, True), (3, False)]),

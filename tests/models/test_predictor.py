@@ -57,7 +57,9 @@ def test_twins_give_the_same_ranks(seed: int, size: int, entities: int, dim: int
     )
     reach = int(facts.max(axis=0)[[0, 2]].max()) + 1
     views = [View(entities, 2), View(reach, 0), View(entities, 1)]
-    fused, plain = (made_predictor(tables, way).ranks(facts, views, answers) for way in (True, False))
+    fused, plain = (
+        made_predictor(tables, way).ranks(facts, views, answers) for way in (True, False)
+    )
     assert fused.tolist() == plain.tolist()
 
 
@@ -125,7 +127,11 @@ def test_the_best_answers_come_first_by_name(fused: bool) -> None:
     names = Vocabulary(["zero", "one", "two", "three"], ["next"])
     tables = Tables(torch.tensor([[0.0], [1.0], [2.1], [3.3]]), torch.tensor([[1.0], [-1.0]]))
     predictor = made_predictor(tables, fused, names)
-    assert [answer.name for answer in predictor.top_k("one", "next", k=3)] == ["two", "one", "three"]
+    assert [answer.name for answer in predictor.top_k("one", "next", k=3)] == [
+        "two",
+        "one",
+        "three",
+    ]
     best, *_ = predictor.top_k("two", "next⁻¹")
     assert best.name == "one"
     assert best.score == pytest.approx(-0.1)

@@ -69,7 +69,11 @@ class ProtocolResult:
 
 @dataclass(frozen=True)
 class SnapshotRecord:
-    """How one snapshot was learned. Times are in seconds; the first includes the second."""
+    """How one snapshot was learned. Times are in seconds; the first includes the second.
+
+    `valid_mrr` is that of the best epoch on V_i, `union_valid_mrr` that of M_i on V_1 ∪ … ∪ V_i,
+    each ranked as in the `paper` protocol: the figure to choose settings by.
+    """
 
     index: int
     new_facts: int
@@ -82,6 +86,7 @@ class SnapshotRecord:
     seconds: float
     validation_seconds: float
     carried_bytes: int
+    union_valid_mrr: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -143,18 +143,26 @@ class Loop:
         with watch.running():
             self._method.end(self._model, lesson)
         fit.course.seconds += watch.seconds
-        self._conclude(snapshot, fit, forward)
+        self._conclude(snapshot, fit, forward, validator)
 
     def _examine(self, i: int, tests: Sequence[int]) -> list[dict[str, Accuracy]]:
         """h[i, j] for each j of `tests`; h[i-1, i] while M_{i-1} has only grown for snapshot i."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
         self.listener(Evaluating(i, queries))
-        predictor = Predictor.of(
-            self._method.served(self._model), self._model.score, self._model.fused
-        )
+        predictor = self._predictor()
         return [self._examiner.accuracy(predictor, i, j) for j in tests]
 
-    def _conclude(self, snapshot: Snapshot, fit: Fit, forward: list[dict[str, Accuracy]]) -> None:
+    def _predictor(self) -> Predictor:
+        served = self._method.served(self._model)
+        return Predictor.of(served, self._model.score, self._model.fused)
+
+    def _conclude(
+        self,
+        snapshot: Snapshot,
+        fit: Fit,
+        forward: list[dict[str, Accuracy]],
+        validator: Validator,
+    ) -> None:
         """Ask about all tests so far, note it, save it, tell it."""
         row = self._examine(snapshot.index, range(snapshot.index + 1))
         record = SnapshotRecord(
@@ -169,6 +177,7 @@ class Loop:
             seconds=fit.course.seconds,
             validation_seconds=fit.course.validation_seconds,
             carried_bytes=self._method.carried_bytes(),
+            union_valid_mrr=validator.union_mrr(self._predictor()),
         )
         self.results = _extended(self.results, record, row, forward)
         self._save_start()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import torch
+from tests.kernels.made import made_tables
+from tests.methods import plain_python as paper
+from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, plain
 
 from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.methods.parts.counts import fact_counts, padded
 from lkge.models.scores import TransE
 from lkge.models.tables import Tables
-from tests.kernels.made import made_tables
-from tests.methods import plain_python as paper
-from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, plain
 
 
 def made_autoencoder(old: Tables) -> Autoencoder:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
+from tests.methods.hand_made import FIRST, PAST, SECOND, as_facts
 
 from lkge.data.snapshots import no_facts
 from lkge.methods.parts.counts import fact_counts, no_counts, padded
-from tests.methods.hand_made import FIRST, PAST, SECOND, as_facts
 
 
 def test_a_fact_counts_for_both_entities_and_both_directions() -> None:

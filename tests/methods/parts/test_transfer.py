@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import torch
+from tests.kernels.made import made_tables
+from tests.methods import plain_python as paper
+from tests.methods.hand_made import NEW, as_facts, plain
 
 from lkge.data.snapshots import no_facts
 from lkge.methods.parts.transfer import transfer
 from lkge.models.scores import TransE
 from lkge.models.tables import Tables, no_tables
-from tests.kernels.made import made_tables
-from tests.methods import plain_python as paper
-from tests.methods.hand_made import NEW, as_facts, plain
 
 
 def grown_from(old: Tables) -> Tables:

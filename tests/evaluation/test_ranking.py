@@ -1,0 +1,159 @@
+"""Both protocols and validation against dictionaries and loops, on a small made graph."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
+from lkge.data.vocabulary import Vocabulary
+from lkge.evaluation.ranking import Examiner, Validator
+from lkge.models.predictor import Predictor
+from lkge.models.scores import TransE
+
+Fact = tuple[int, int, int]
+BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+ENTITIES, RELATIONS = (6, 9, 12), (1, 2, 2)
+
+
+def made_graph() -> GrowingGraph:
+    """Three snapshots of dense facts, so that most questions have several known answers."""
+    generator = np.random.default_rng(7)
+    known: set[Fact] = set()
+    snapshots = []
+    for index, (entities, relations) in enumerate(zip(ENTITIES, RELATIONS, strict=True)):
+        possible = [
+            (s, r, o)
+            for s in range(entities)
+            for r in range(0, 2 * relations, 2)
+            for o in range(entities)
+            if (s, r, o) not in known
+        ]
+        chosen = [possible[k] for k in generator.permutation(len(possible))[:30]]
+        known |= set(chosen)
+        facts = np.array(chosen, dtype=np.int32)
+        snapshots.append(Snapshot(index, facts[:14], facts[14:21], facts[21:], entities, relations))
+    return GrowingGraph("made", Vocabulary(), tuple(snapshots))
+
+
+GRAPH = made_graph()
+
+
+def made_predictor(fused: bool) -> Predictor:
+    """Rows on multiples of 1/8 in three dimensions: exact distances with many ties."""
+    generator = np.random.default_rng(3)
+    entity, relation = (
+        torch.from_numpy(generator.integers(-4, 5, (rows, 3)) / 8).float() for rows in (12, 4)
+    )
+    return Predictor(entity, relation, TransE(), fused)
+
+
+def plain_rank(predictor: Predictor, fact: Fact, candidates: range, known: set[Fact]) -> float:
+    """The mean of the best and the worst place that ties allow."""
+    entity: list[list[float]] = predictor.entity.tolist()
+    relation: list[list[float]] = predictor.relation.tolist()
+    s, r, target = fact
+
+    def distance(o: int) -> float:
+        return sum(
+            abs(a + b - c) for a, b, c in zip(entity[s], relation[r], entity[o], strict=True)
+        )
+
+    rivals = [o for o in candidates if o == target or (s, r, o) not in known]
+    better = sum(distance(o) < distance(target) for o in rivals)
+    level = sum(distance(o) == distance(target) for o in rivals)
+    return ((better + 1) + (better + level)) / 2
+
+
+def backwards(facts: list[Fact]) -> list[Fact]:
+    return [(o, r + 1, s) for s, r, o in facts]
+
+
+def as_list(facts: Facts) -> list[Fact]:
+    return [(s, r, o) for s, r, o in facts.tolist()]
+
+
+def plain_ranks(
+    predictor: Predictor, facts: list[Fact], candidates: range, known: list[Fact]
+) -> list[float]:
+    """(s, r, ?) and (?, r, o) for each fact."""
+    filtered = set(known) | set(backwards(known))
+    asked = facts + backwards(facts)
+    return [plain_rank(predictor, fact, candidates, filtered) for fact in asked]
+
+
+def known_by(until: int, splits: tuple[str, ...]) -> list[Fact]:
+    return [
+        fact
+        for snapshot in GRAPH.snapshots[: until + 1]
+        for split in splits
+        for fact in as_list(getattr(snapshot, split))
+    ]
+
+
+@BACKENDS
+@pytest.mark.parametrize(("i", "j"), [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)])
+def test_both_protocols(fused: bool, i: int, j: int) -> None:
+    """`paper` stands at snapshot j, `current` at snapshot i."""
+    predictor = made_predictor(fused)
+    found = Examiner(GRAPH).accuracy(predictor, i, j)
+    for name, moment in (("paper", j), ("current", i)):
+        ranks = plain_ranks(
+            predictor,
+            as_list(GRAPH.snapshots[j].test),
+            range(ENTITIES[moment]),
+            known_by(moment, ("train", "valid", "test")),
+        )
+        assert found[name].queries == len(ranks) == 18
+        assert found[name].mrr == pytest.approx(sum(1 / rank for rank in ranks) / len(ranks))
+        for k, hits in ((1, "hits1"), (3, "hits3"), (10, "hits10")):
+            share = sum(rank <= k for rank in ranks) / len(ranks)
+            assert getattr(found[name], hits) == pytest.approx(share)
+
+
+def test_the_protocols_differ_for_old_tests_alone() -> None:
+    examiner, predictor = Examiner(GRAPH), made_predictor(True)
+    now, old = examiner.accuracy(predictor, 2, 2), examiner.accuracy(predictor, 2, 0)
+    assert now["paper"] == now["current"]
+    assert old["paper"] != old["current"]
+
+
+def test_a_snapshot_without_tests_has_no_accuracy() -> None:
+    bare = dataclasses.replace(GRAPH.snapshots[1], test=no_facts())
+    graph = dataclasses.replace(GRAPH, snapshots=(GRAPH.snapshots[0], bare, GRAPH.snapshots[2]))
+    assert Examiner(graph).accuracy(made_predictor(True), 2, 1)["paper"].queries == 0
+
+
+@BACKENDS
+@pytest.mark.parametrize("i", [0, 1, 2])
+def test_validation(fused: bool, i: int) -> None:
+    """Among E_i, filtered with training and validation facts up to snapshot i."""
+    predictor, snapshot = made_predictor(fused), GRAPH.snapshots[i]
+    ranks = plain_ranks(
+        predictor, as_list(snapshot.valid), range(ENTITIES[i]), known_by(i, ("train", "valid"))
+    )
+    validator = Validator(GRAPH.snapshots[: i + 1])
+    found = validator.mrr(predictor, snapshot.valid, snapshot)
+    assert found == pytest.approx(sum(1 / rank for rank in ranks) / len(ranks))
+
+
+def test_validation_knows_no_test_fact() -> None:
+    """It would notice one: filtering with test facts too changes the figure."""
+    predictor, last = made_predictor(True), GRAPH.snapshots[2]
+    mrr = Validator(GRAPH.snapshots).mrr(predictor, last.valid, last)
+    for other in (no_facts(), last.train):
+        changed = [dataclasses.replace(snapshot, test=other) for snapshot in GRAPH.snapshots]
+        assert Validator(changed).mrr(predictor, last.valid, changed[2]) == mrr
+    leaky = [
+        dataclasses.replace(snapshot, train=np.concatenate([snapshot.train, snapshot.test]))
+        for snapshot in GRAPH.snapshots
+    ]
+    assert Validator(leaky).mrr(predictor, last.valid, last) != mrr
+
+
+def test_validation_without_facts_is_unknown() -> None:
+    last = GRAPH.snapshots[2]
+    assert np.isnan(Validator(GRAPH.snapshots).mrr(made_predictor(True), no_facts(), last))

@@ -1,0 +1,31 @@
+"""The rehearsal compiles what a run uses, and says so."""
+
+from __future__ import annotations
+
+from lkge.config import Settings
+from lkge.kernels import margin, ranking, reconstruction, updates
+from lkge.learning.progress import Compiling, Event
+from lkge.learning.rehearsal import rehearse
+
+
+def test_after_it_every_kernel_is_compiled() -> None:
+    events: list[Event] = []
+    rehearse(Settings(), events.append)
+    assert events == [Compiling()]
+    entered = [
+        margin._facts_pass,
+        margin._entities_pass,
+        ranking._count,
+        reconstruction._product,
+        reconstruction._residual,
+        updates.adam,
+        updates.pull,
+        updates.clear,
+    ]
+    assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
+
+
+def test_the_torch_backend_needs_none() -> None:
+    events: list[Event] = []
+    rehearse(Settings(backend="torch"), events.append)
+    assert events == []

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+import tomllib
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from lkge.config import BACKENDS, OMEGAS, Settings, from_toml
+from lkge.errors import SettingsError
+
+CHOICES = {"omega": st.sampled_from(OMEGAS), "backend": st.sampled_from(BACKENDS)}
+LEAST = {"seed": 0}
+BY_TYPE: dict[type, Any] = {
+    str: st.text(),
+    bool: st.booleans(),
+    float: st.floats(min_value=0, exclude_min=True, allow_infinity=False),
+}
+
+
+def values_of(name: str, kind: type) -> Any:
+    """All values that a field may have."""
+    if name in CHOICES:
+        return CHOICES[name]
+    return st.integers(LEAST.get(name, 1), 2**62) if kind is int else BY_TYPE[kind]
+
+
+FIELDS = get_type_hints(Settings)
+ANY_SETTINGS = st.builds(Settings, **{name: values_of(name, FIELDS[name]) for name in FIELDS})
+
+
+@given(ANY_SETTINGS)
+def test_toml_reads_back_what_was_written(settings: Settings) -> None:
+    assert tomllib.loads(settings.to_toml()) == settings.to_dict()
+    assert Settings().with_changes(tomllib.loads(settings.to_toml())) == settings
+
+
+@given(settings=ANY_SETTINGS)
+@hypothesis_settings(max_examples=20)
+def test_the_file_does_too(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> None:
+    path = tmp_path_factory.getbasetemp() / "config.toml"
+    path.write_text(settings.to_toml(), encoding="utf-8")
+    assert from_toml(path) == settings
+
+
+def test_types_survive() -> None:
+    settings = Settings().with_changes({"margin": 3, "dim": 7})
+    assert type(settings.margin) is float
+    again = Settings().with_changes(tomllib.loads(settings.to_toml()))
+    assert [type(value) for value in again.to_dict().values()] == list(FIELDS.values())
+
+
+@pytest.mark.parametrize(
+    "text", ['a"b', "a\\b", "a\nb", "a\tb", "\x00\x1f\x7f", "é⁻¹😀", '\' """ ']
+)
+def test_awkward_text_survives(text: str) -> None:
+    assert tomllib.loads(Settings(dataset=text).to_toml())["dataset"] == text
+
+
+@pytest.mark.parametrize(
+    ("change", "fragments"),
+    [
+        ({"dim": 0}, ["dim = 0", "at least 1"]),
+        ({"batch_size": -1}, ["batch_size", "at least 1"]),
+        ({"negatives": 0}, ["negatives"]),
+        ({"max_epochs": 0}, ["max_epochs"]),
+        ({"patience": 0}, ["patience"]),
+        ({"seed": -1}, ["seed", "zero or more"]),
+        ({"alpha": -0.1}, ["alpha"]),
+        ({"beta": -1.0}, ["beta"]),
+        ({"margin": -1.0}, ["margin"]),
+        ({"learning_rate": 0.0}, ["learning_rate", "above zero"]),
+        ({"learning_rate": math.inf}, ["learning_rate", "finite"]),
+        ({"alpha": math.nan}, ["alpha"]),
+        ({"margin": math.inf}, ["margin", "finite"]),
+        ({"omega": "cubed"}, ["omega", "'cubed'", "printed or squared"]),
+        ({"backend": "jax"}, ["backend", "numba"]),
+    ],
+)
+def test_out_of_range(change: dict[str, Any], fragments: list[str]) -> None:
+    for make in (Settings().with_changes, lambda changes: Settings(**changes)):
+        with pytest.raises(SettingsError) as caught:
+            make(change)
+        assert all(fragment in str(caught.value) for fragment in fragments)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"dim": "200"}, "int"),
+        ({"dim": 200.0}, "int"),
+        ({"dim": True}, "int"),
+        ({"margin": "8"}, "float"),
+        ({"margin": True}, "float"),
+        ({"transfer": 1}, "bool"),
+        ({"method": 3}, "str"),
+        ({"seed": None}, "int"),
+    ],
+)
+def test_wrong_type(change: dict[str, Any], kind: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{next(iter(change))} = .* must be of type {kind}"):
+        Settings().with_changes(change)
+
+
+def test_unknown_key() -> None:
+    with pytest.raises(SettingsError, match=r"unknown setting 'dimension'.*dim, batch_size"):
+        Settings().with_changes({"dimension": 3})
+
+
+def test_changes_outweigh_the_base_and_the_base_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text("dim = 30\nseed = 5\n", encoding="utf-8")
+    base = Settings(seed=1, patience=9)
+    settings = from_toml(path, base).with_changes({"dim": 40})
+    assert settings == Settings(dim=40, seed=5, patience=9)
+    assert base == Settings(seed=1, patience=9)
+
+
+@pytest.mark.parametrize(
+    ("content", "fragment"),
+    [
+        (b"dim = 0\n", "dim = 0"),
+        (b"dim = '3'\n", "must be of type int"),
+        (b"dimension = 3\n", "unknown setting 'dimension'"),
+        (b"[model]\ndim = 3\n", "unknown setting 'model'"),
+        (b"dim == 3\n", "not valid TOML"),
+        (b"dim = 3\ndim = 4\n", "not valid TOML"),
+        (b"dataset = '\xff'\n", "not valid TOML"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, content: bytes, fragment: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError) as caught:
+        from_toml(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert fragment in str(caught.value)
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"absent\.toml: cannot be read: No such file"):
+        from_toml(tmp_path / "absent.toml")
+
+
+def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.touch()
+    assert from_toml(path) == Settings()
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().dim = 3  # type: ignore[misc]

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from lkge import errors
+from lkge.errors import DamagedFile, DataError, LkgeError, RunError, SettingsError, UnknownName
+
+
+def test_the_tree_is_as_drawn() -> None:
+    assert DataError.__bases__ == SettingsError.__bases__ == RunError.__bases__ == (LkgeError,)
+    assert UnknownName.__bases__ == (DataError,)
+    assert DamagedFile.__bases__ == (RunError,)
+    drawn = errors.__doc__ or ""
+    kinds = [name for name, value in vars(errors).items() if isinstance(value, type)]
+    for name in (name for name in kinds if issubclass(getattr(errors, name), Exception)):
+        assert name in drawn
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ({}, "is bad"),
+        ({"file": "a.txt"}, "a.txt: is bad"),
+        ({"file": "a.txt", "line": 3}, "a.txt:3: is bad"),
+    ],
+)
+def test_a_data_error_begins_with_its_place(place: dict[str, object], message: str) -> None:
+    error = DataError("is bad", **place)  # type: ignore[arg-type]
+    assert str(error) == message
+    assert (error.file, error.line) == (place.get("file"), place.get("line"))
+
+
+def test_an_unknown_name_comes_with_the_nearest_spellings() -> None:
+    known = ["Hot_Water_Pump", "Cold_Water_Pump", "Chiller", "Water_Pump"]
+    error = UnknownName("entity", "Hot_Water_Pmp", known)
+    assert error.nearest[0] == "Hot_Water_Pump"
+    assert "Chiller" not in error.nearest
+    assert str(error).startswith("there is no entity named 'Hot_Water_Pmp'. Did you mean 'Hot_Wat")
+
+
+def test_nothing_near_means_no_hint() -> None:
+    error = UnknownName("method", "xyz", ["fine-tune", "re-train"])
+    assert str(error) == "there is no method named 'xyz'."
+    assert error.nearest == []
+
+
+def test_at_most_three_are_suggested() -> None:
+    assert len(UnknownName("entity", "pump", [f"pump{n}" for n in range(9)]).nearest) == 3
