@@ -30,7 +30,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "alpha": (LKGE, "α: weight of the pull towards the old embeddings."),
     "beta": (LKGE, "β: weight of the masked autoencoder."),
     "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),
-    "fine_tuning": (LKGE, "Start from the tables of the snapshot before."),
+    "fine_tuning": (LKGE, "Train on every snapshot; off: on the first alone, then only transfer."),
     "autoencoder": (LKGE, "Learn with the masked autoencoder."),
     "transfer": (LKGE, "Initialise new rows from old neighbours."),
     "regularization": (LKGE, "Pull rows towards their old embeddings."),
