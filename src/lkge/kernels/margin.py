@@ -18,6 +18,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
+from lkge.kernels.distance import l1
 from lkge.kernels.jit import parallel, serial
 from lkge.kernels.scratch import Scratch
 
@@ -112,15 +113,6 @@ def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
 
 
 @serial
-def _l1(x: Floats, a: int, y: Floats, b: int) -> np.float32:
-    """‖x[a] - y[b]‖₁. Kernels pass a matrix and a row, for a view of a row costs more than it."""
-    total = np.float32(0)
-    for i in range(x.shape[1]):
-        total += abs(x[a, i] - y[b, i])
-    return total
-
-
-@serial
 def _add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c: int) -> None:
     """out[c] += weight · sign(x[a] - y[b])."""
     scale = np.float32(weight)
@@ -158,8 +150,8 @@ def _facts_pass(
         negative = np.float32(0)
         for k in range(negatives):
             centre = backward + np.int64(corrupt_object[b, k])
-            negative += _l1(centres, centre, unit_entity, corrupted[b, k])
-        positive = _l1(centres, forward, unit_entity, tail)
+            negative += l1(centres, centre, unit_entity, corrupted[b, k])
+        positive = l1(centres, forward, unit_entity, tail)
         loss = np.float32(margin) + positive - negative / np.float32(negatives)
         losses[b] = max(loss, np.float32(0))
         if loss <= 0:

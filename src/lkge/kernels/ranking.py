@@ -20,6 +20,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from lkge.kernels.byte_distance import LANES, byte_distance
+from lkge.kernels.distance import l1
 from lkge.kernels.jit import parallel, serial
 
 Floats = NDArray[np.float32]
@@ -28,7 +29,6 @@ Places = NDArray[np.int64]
 
 ROUNDING = np.float32(1e-5)
 """Relative error allowed for a float32 sum of distances, far above what one has."""
-
 
 QUERIES, CANDIDATES = 8, 1024
 """A tile: its byte distances stay in the first cache."""
@@ -71,9 +71,9 @@ def count_ahead(
     nearer = np.zeros((len(targets), len(limits)), dtype=np.int64)
     equal = np.zeros_like(nearer)
     _count(
-        queries, candidates, query_codes, codes, errors.astype(np.int32), bounds, distances,
-        np.floor(centre - slack).astype(np.int32), np.ceil(centre + slack).astype(np.int32),
-        limits[order], nearer, equal,
+        queries, candidates, query_codes, codes, errors.astype(np.int32), bounds, targets,
+        distances, np.floor(centre - slack).astype(np.int32),
+        np.ceil(centre + slack).astype(np.int32), limits[order], nearer, equal,
     )  # fmt: skip
     nearer[:, order], equal[:, order] = nearer.cumsum(axis=1), equal.cumsum(axis=1)
     _leave_out(
@@ -114,20 +114,11 @@ def quantise(rows: Floats, low: np.float32, step: np.float32) -> Quantised:
     return Quantised(codes, errors)
 
 
-@serial
-def _l1(x: Floats, a: int, y: Floats, b: int) -> np.float32:
-    """‖x[a] - y[b]‖₁; every exact distance comes from here, so equal rows are equally far."""
-    total = np.float32(0)
-    for i in range(x.shape[1]):
-        total += abs(x[a, i] - y[b, i])
-    return total
-
-
 @parallel
 def _own_distances(queries: Floats, question: Ints, candidates: Floats, targets: Ints) -> Floats:
     out = np.empty(len(targets), dtype=np.float32)
     for b in prange(len(targets)):
-        out[b] = _l1(queries, question[b], candidates, targets[b])
+        out[b] = l1(queries, question[b], candidates, targets[b])
     return out
 
 
@@ -139,6 +130,7 @@ def _count(
     codes: NDArray[np.uint8],
     errors: Ints,
     bounds: Places,
+    targets: Ints,
     distances: Floats,
     surely_nearer: Ints,
     surely_farther: Ints,
@@ -166,7 +158,7 @@ def _count(
                     for b in range(bounds[q], bounds[q + 1]):
                         ahead, level = _compare(
                             queries, q, candidates, begin, end, apart, q - first, errors,
-                            distances[b], surely_nearer[b], surely_farther[b],
+                            targets[b], distances[b], surely_nearer[b], surely_farther[b],
                         )  # fmt: skip
                         nearer[b, p] += ahead
                         equal[b, p] += level
@@ -183,19 +175,23 @@ def _compare(
     apart: Ints,
     row: int,
     errors: Ints,
+    target: int,
     distance: np.float32,
     surely_nearer: np.int32,
     surely_farther: np.int32,
 ) -> tuple[int, int]:
-    """How many of a tile are nearer than `distance`, and how many as near."""
+    """How many of a tile are nearer than `distance`, and how many as near; the target itself is,
+    however its own distance may round."""
     ahead = np.int32(0)
     for c in range(begin, end):
         ahead += np.int32(apart[row, c - begin] + errors[c] < surely_nearer)
     level = np.int32(0)
     for c in range(begin, end):
         between = apart[row, c - begin]
-        if between - errors[c] <= surely_farther and between + errors[c] >= surely_nearer:
-            exact = _l1(queries, q, candidates, c)
+        if c == target:
+            level += np.int32(1)
+        elif between - errors[c] <= surely_farther and between + errors[c] >= surely_nearer:
+            exact = l1(queries, q, candidates, c)
             ahead += np.int32(exact < distance)
             level += np.int32(exact == distance)
     return int(ahead), int(level)
@@ -224,7 +220,7 @@ def _leave_out(
             answer = answers[place]
             if answer == targets[b] or answer >= highest:
                 continue
-            exact = _l1(queries, question[b], candidates, answer)
+            exact = l1(queries, question[b], candidates, answer)
             for p in range(len(limits)):
                 if answer < limits[p] and since[place] <= until[p]:
                     nearer[b, p] -= np.int64(exact < distances[b])
