@@ -92,7 +92,7 @@ def run(cell: Cell, seed: int, data: Path, out: Path) -> None:
     command = ["--out", str(folder), "--seed", str(seed), *cell.flags()]
     command = ["--resume", str(folder)] if begun else command
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".log").open("a", encoding="utf-8") as log:
+    with folder.with_name(f"{folder.name}.log").open("a", encoding="utf-8") as log:
         subprocess.run(
             [sys.executable, "-m", "lkge", "run", *command, "--data", str(data)],
             env={**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},

@@ -3,12 +3,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from tests.learning.made import made_graph, names_of, without_seconds
+from tests.learning.made import made_graph, names_of, single_threaded, without_seconds
 
 import lkge
 from lkge import api
@@ -48,9 +48,11 @@ def crash_in_second_snapshot(event: Event) -> None:
 
 
 @pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures: they take longer than all the rest."""
+def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No threads and no figures: they would take longer than all the rest."""
     monkeypatch.setattr("lkge.reports.page.write_report", lambda results, folder: folder)
+    with single_threaded():
+        yield
 
 
 @pytest.fixture

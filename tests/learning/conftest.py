@@ -8,16 +8,11 @@ import pytest
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Work that takes a millisecond is not worth sharing out."""
-    import numba
-    import torch
+    """See `single_threaded`."""
+    from tests.learning.made import single_threaded
 
-    before = numba.get_num_threads(), torch.get_num_threads()
-    numba.set_num_threads(1)
-    torch.set_num_threads(1)
-    yield
-    numba.set_num_threads(before[0])
-    torch.set_num_threads(before[1])
+    with single_threaded():
+        yield
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numba
 import numpy as np
+import torch
 
 from lkge.config import Settings
 from lkge.data.snapshots import GrowingGraph, Snapshot
@@ -61,3 +64,14 @@ def without_seconds(results: Results) -> dict[str, Any]:
 def names_of(events: Sequence[object]) -> list[str]:
     """The types of events, in order."""
     return [type(event).__name__ for event in events]
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Work that takes a millisecond is not worth sharing out."""
+    before = numba.get_num_threads(), torch.get_num_threads()
+    numba.set_num_threads(1)
+    torch.set_num_threads(1)
+    yield
+    numba.set_num_threads(before[0])
+    torch.set_num_threads(before[1])

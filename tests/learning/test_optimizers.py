@@ -8,6 +8,8 @@ from lkge.models.tables import Gradient, Tables
 
 BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def drawn(seed: int, rows: int = 7, dim: int = 5) -> Tables:
     generator = torch.Generator().manual_seed(seed)
