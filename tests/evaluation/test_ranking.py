@@ -140,6 +140,23 @@ def test_validation(fused: bool, i: int) -> None:
     assert found == pytest.approx(sum(1 / rank for rank in ranks) / len(ranks))
 
 
+@BACKENDS
+def test_validation_of_all_snapshots_stands_where_each_stood(fused: bool) -> None:
+    """As in the `paper` protocol; every query weighs the same."""
+    predictor = made_predictor(fused)
+    ranks = [
+        rank
+        for i, snapshot in enumerate(GRAPH.snapshots)
+        for rank in plain_ranks(
+            predictor, as_list(snapshot.valid), range(ENTITIES[i]), known_by(i, ("train", "valid"))
+        )
+    ]
+    found = Validator(GRAPH.snapshots).union_mrr(predictor)
+    assert found == pytest.approx(sum(1 / rank for rank in ranks) / len(ranks))
+    blind = [dataclasses.replace(snapshot, test=no_facts()) for snapshot in GRAPH.snapshots]
+    assert Validator(blind).union_mrr(predictor) == found
+
+
 def test_validation_knows_no_test_fact() -> None:
     """It would notice one: filtering with test facts too changes the figure."""
     predictor, last = made_predictor(True), GRAPH.snapshots[2]

@@ -30,8 +30,11 @@ Places = NDArray[np.int64]
 ROUNDING = np.float32(1e-5)
 """Relative error allowed for a float32 sum of distances, far above what one has."""
 
-QUERIES, CANDIDATES = 8, 1024
-"""A tile: its byte distances stay in the first cache."""
+QUERIES, CANDIDATES = 8, 512
+"""A tile: its byte distances stay in the first cache, its float32 rows in the second."""
+
+UNKNOWN = np.float32(-1)
+"""A distance that has not been computed."""
 
 
 class Quantised(NamedTuple):
@@ -57,7 +60,7 @@ def count_ahead(
 
     Shapes: queries (q, d), question (b,) ascending in 0 … q-1, candidates (n, d), targets (b,).
     Each of p views of the growing graph has its own candidates, those below `limits` (p,), and
-    leaves out other known answers: `answers[starts[b]:stops[b]]` known `since` snapshot
+    leaves out other known answers of query q: `answers[starts[q]:stops[q]]` known `since` snapshot
     `until` (p,) or before. Both counts (b, p).
     """
     low, step = _grid(queries, candidates)
@@ -77,7 +80,7 @@ def count_ahead(
     )  # fmt: skip
     nearer[:, order], equal[:, order] = nearer.cumsum(axis=1), equal.cumsum(axis=1)
     _leave_out(
-        queries, question, candidates, targets, distances, limits, starts, stops, answers, since,
+        queries, candidates, bounds, targets, distances, limits, starts, stops, answers, since,
         until, nearer, equal,
     )  # fmt: skip
     return nearer, equal
@@ -147,6 +150,7 @@ def _count(
         first = block * QUERIES
         last = min(first + QUERIES, len(queries))
         apart = np.empty((QUERIES, CANDIDATES), dtype=np.int32)
+        exact = np.empty(CANDIDATES, dtype=np.float32)
         begin = 0
         for p in range(len(limits)):
             while begin < limits[p]:
@@ -155,9 +159,10 @@ def _count(
                     for q in range(first, last):
                         apart[q - first, c - begin] = byte_distance(query_codes, q, codes, c)
                 for q in range(first, last):
+                    exact[:] = UNKNOWN
                     for b in range(bounds[q], bounds[q + 1]):
                         ahead, level = _compare(
-                            queries, q, candidates, begin, end, apart, q - first, errors,
+                            queries, q, candidates, begin, end, apart, q - first, exact, errors,
                             targets[b], distances[b], surely_nearer[b], surely_farther[b],
                         )  # fmt: skip
                         nearer[b, p] += ahead
@@ -174,6 +179,7 @@ def _compare(
     end: int,
     apart: Ints,
     row: int,
+    exact: Floats,
     errors: Ints,
     target: int,
     distance: np.float32,
@@ -181,7 +187,8 @@ def _compare(
     surely_farther: np.int32,
 ) -> tuple[int, int]:
     """How many of a tile are nearer than `distance`, and how many as near; the target itself is,
-    however its own distance may round."""
+    however its own distance may round. `exact` keeps float32 distances of the query for the next
+    target."""
     ahead = np.int32(0)
     for c in range(begin, end):
         ahead += np.int32(apart[row, c - begin] + errors[c] < surely_nearer)
@@ -191,17 +198,18 @@ def _compare(
         if c == target:
             level += np.int32(1)
         elif between - errors[c] <= surely_farther and between + errors[c] >= surely_nearer:
-            exact = l1(queries, q, candidates, c)
-            ahead += np.int32(exact < distance)
-            level += np.int32(exact == distance)
+            if exact[c - begin] == UNKNOWN:
+                exact[c - begin] = l1(queries, q, candidates, c)
+            ahead += np.int32(exact[c - begin] < distance)
+            level += np.int32(exact[c - begin] == distance)
     return int(ahead), int(level)
 
 
 @parallel
 def _leave_out(
     queries: Floats,
-    question: Ints,
     candidates: Floats,
+    bounds: Places,
     targets: Ints,
     distances: Floats,
     limits: Ints,
@@ -215,13 +223,16 @@ def _leave_out(
 ) -> None:
     """Take known answers other than the target out of the counts."""
     highest = limits.max()
-    for b in prange(len(targets)):
-        for place in range(starts[b], stops[b]):
+    for q in prange(len(queries)):
+        for place in range(starts[q], stops[q]):
             answer = answers[place]
-            if answer == targets[b] or answer >= highest:
+            if answer >= highest:
                 continue
-            exact = l1(queries, question[b], candidates, answer)
-            for p in range(len(limits)):
-                if answer < limits[p] and since[place] <= until[p]:
-                    nearer[b, p] -= np.int64(exact < distances[b])
-                    equal[b, p] -= np.int64(exact == distances[b])
+            exact = l1(queries, q, candidates, answer)
+            for b in range(bounds[q], bounds[q + 1]):
+                if answer == targets[b] or exact > distances[b]:
+                    continue
+                for p in range(len(limits)):
+                    if answer < limits[p] and since[place] <= until[p]:
+                        nearer[b, p] -= np.int64(exact < distances[b])
+                        equal[b, p] -= np.int64(exact == distances[b])

@@ -81,11 +81,12 @@ class Predictor:
         """Facts that ask the same question stand together, and their query is scored once."""
         order = np.lexsort((facts[:, 1], facts[:, 0]))
         facts = facts[order]
-        asked = np.any(facts[1:, :2] != facts[:-1, :2], axis=1)
-        starts, stops = answers.lookup(facts[:, 0], facts[:, 1])
+        asked = np.append(True, np.any(facts[1:, :2] != facts[:-1, :2], axis=1))
+        questions = facts[asked]
+        starts, stops = answers.lookup(questions[:, 0], questions[:, 1])
         nearer, equal = count_ahead(
-            self.queries(facts[np.append(True, asked)]).numpy(),
-            np.append(0, asked.cumsum()).astype(np.int32),
+            self.queries(questions).numpy(),
+            (np.cumsum(asked) - 1).astype(np.int32),
             self.entity.numpy(),
             np.ascontiguousarray(facts[:, 2]),
             np.array([view.num_candidates for view in views], dtype=np.int32),
