@@ -105,7 +105,9 @@ def resume(
     settings = from_toml(folder / CONFIG)
     graph = graph or load(settings.dataset, data)
     if read_json(folder / GRAPH) != _identity(graph):
-        raise RunError(f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph")
+        raise RunError(
+            f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
+        )
     return _learn(folder, _loop(folder, graph, settings, listener))
 
 
