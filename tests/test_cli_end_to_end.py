@@ -76,12 +76,21 @@ def test_what_does_not_exist_is_one_line_and_leaves_nothing(
     assert not run.exists()
 
 
+def heed_ctrl_c() -> None:
+    """A test run in the background ignores SIGINT, and what it starts would ignore it too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(graph: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     long = ("--max-epochs", "1000000", "--patience", "1000000")
     words = [sys.executable, "-m", "lkge", "run", "--dataset", graph, "--out", run, *SMALL, *long]
     with subprocess.Popen(
-        list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        list(map(str, words)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
     ) as process:
         try:
             wait_for_epoch(process, run / "log.jsonl")

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,18 @@ SNAPSHOTS, EPOCHS = 3, 100 if MANY else 20
 
 @contextmanager
 def started(*words: str | Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """Python in another process, with one thread; it does not outlive the block."""
+    """Python in another process, with one thread; it does not outlive the block.
+
+    It heeds SIGINT even where the tests run in the background and ignore it.
+    """
     source = str(Path(lkge.__file__).parents[1])
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = source
     command = [sys.executable, *map(str, words)]
-    with subprocess.Popen(command, env=environment, text=True, **options) as process:
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, env=environment, text=True, preexec_fn=heed, **options
+    ) as process:
         try:
             yield process
         finally:
