@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from lkge.kernels.jit import serial
+from lkge.kernels.jit import inlined
 
 LANES = 32
 """Rows of bytes are padded to a multiple of this."""
@@ -47,7 +47,7 @@ def _vector_sum(typing_context: Any, x: Any, y: Any, vectors: Any) -> Any:
     return types.int64(types.uintp, types.uintp, types.intp), generate
 
 
-@serial
+@inlined
 def vector_distance(x: NDArray[np.uint8], b: int, y: NDArray[np.uint8], c: int) -> int:
     """Σ |x[b] - y[c]| for C-contiguous byte matrices whose width is a multiple of `LANES`."""
     width = x.shape[1]
@@ -56,7 +56,7 @@ def vector_distance(x: NDArray[np.uint8], b: int, y: NDArray[np.uint8], c: int) 
     return _vector_sum(left, right, width // LANES)  # type: ignore[no-any-return]
 
 
-@serial
+@inlined
 def loop_distance(x: NDArray[np.uint8], b: int, y: NDArray[np.uint8], c: int) -> int:
     """The twin of `vector_distance` for any processor."""
     total = np.int32(0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.kernels.jit import serial
+from lkge.kernels.jit import inlined
 
 Floats = NDArray[np.float32]
 
 
-@serial
+@inlined
 def l1(x: Floats, a: int, y: Floats, b: int) -> np.float32:
     """‖x[a] - y[b]‖₁. It takes a matrix and a row, for a view of a row costs more than the sum."""
     total = np.float32(0)

@@ -22,3 +22,9 @@ def parallel(function: Function) -> Function:
     """Compile with `prange` over all threads; cached on disk."""
     jit = numba.njit(cache=True, nogil=True, fastmath=FAST, parallel=True)
     return cast(Function, jit(function))
+
+
+def inlined(function: Function) -> Function:
+    """Compile into each caller, so that a caller's machine code, and with it the order of its
+    sums, is the same whether or not anything was cached before."""
+    return cast(Function, numba.njit(nogil=True, fastmath=FAST, inline="always")(function))

@@ -19,7 +19,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from lkge.kernels.distance import l1
-from lkge.kernels.jit import parallel, serial
+from lkge.kernels.jit import inlined, parallel, serial
 from lkge.kernels.scratch import Scratch
 
 Floats = NDArray[np.float32]
@@ -112,7 +112,7 @@ def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
     return norm
 
 
-@serial
+@inlined
 def _add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c: int) -> None:
     """out[c] += weight · sign(x[a] - y[b])."""
     scale = np.float32(weight)
@@ -210,7 +210,7 @@ def _incidences(
     return starts, items
 
 
-@serial
+@inlined
 def _add_through_norm(
     gradient: Floats, unit: Floats, u: int, norm: np.float32, scale: np.float32, out: Floats, c: int
 ) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lkge.kernels.byte_distance import LANES, byte_distance
 from lkge.kernels.distance import l1
-from lkge.kernels.jit import parallel, serial
+from lkge.kernels.jit import inlined, parallel
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -170,7 +170,7 @@ def _count(
                 begin = end
 
 
-@serial
+@inlined
 def _compare(
     queries: Floats,
     q: int,

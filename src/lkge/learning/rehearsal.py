@@ -8,7 +8,7 @@ from lkge.config import Settings
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.learning.loop import Loop
-from lkge.learning.progress import Compiling, Listener
+from lkge.learning.progress import Compiling, Listener, ignore
 from lkge.models.model import uses_kernels
 
 
@@ -34,3 +34,7 @@ def _tiny_graph() -> GrowingGraph:
 
 def _facts(*facts: tuple[int, int, int]) -> Facts:
     return np.array(facts, dtype=np.int32)
+
+
+if __name__ == "__main__":
+    rehearse(Settings(), ignore)
