@@ -16,53 +16,84 @@ from lkge.kernels.jit import inlined
 LANES = 32
 """Rows of bytes are padded to a multiple of this."""
 
+ROWS = 4
+"""Rows that are measured together; matrices are padded to a multiple of this many."""
+
 HAS_VECTOR_SUM = bool(
     binding.get_default_triple().startswith("x86_64")
     and binding.get_host_cpu_features().get("avx2")
 )
 
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int32]
+
 
 @intrinsic
-def _vector_sum(typing_context: Any, x: Any, y: Any, vectors: Any) -> Any:
-    """Σ |x - y| over `vectors` groups of 32 bytes at two addresses."""
+def _vector_sums(typing_context: Any, x: Any, y: Any, vectors: Any, out: Any) -> Any:
+    """out[k] = Σ |x - y_k| for the four rows that follow one another at the address `y`, each as
+    long as the row at `x`: so many `vectors` of 32 bytes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte, word = ir.IntType(8), ir.IntType(64)
-        bytes32, words4 = ir.VectorType(byte, LANES), ir.VectorType(word, 4)
-        instruction = cgutils.get_or_insert_function(
+        bytes32, words4 = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(ir.IntType(64), 4)
+        difference = cgutils.get_or_insert_function(
             builder.module,
             ir.FunctionType(words4, [bytes32, bytes32]),
             "llvm.x86.avx2.psad.bw",
         )
         left, right = (builder.inttoptr(a, bytes32.as_pointer()) for a in arguments[:2])
-        total = cgutils.alloca_once_value(builder, ir.Constant(words4, [0] * 4))
+        starts = [builder.mul(arguments[2], ir.Constant(ir.IntType(64), k)) for k in range(ROWS)]
+        rows = [builder.gep(right, [start]) for start in starts]
+        zero = ir.Constant(words4, [0] * 4)
+        totals = [cgutils.alloca_once_value(builder, zero) for _ in rows]
         with cgutils.for_range(builder, arguments[2]) as loop:
-            pair = [builder.load(builder.gep(p, [loop.index]), align=1) for p in (left, right)]
-            part = builder.call(instruction, pair)
-            builder.store(builder.add(builder.load(total), part), total)
-        sums = builder.load(total)
-        lanes = [builder.extract_element(sums, ir.Constant(ir.IntType(32), i)) for i in range(4)]
-        return builder.add(builder.add(lanes[0], lanes[1]), builder.add(lanes[2], lanes[3]))
+            mine = builder.load(builder.gep(left, [loop.index]), align=1)
+            for row, total in zip(rows, totals, strict=True):
+                theirs = builder.load(builder.gep(row, [loop.index]), align=1)
+                part = builder.call(difference, [mine, theirs])
+                builder.store(builder.add(builder.load(total), part), total)
+        sums = _transposed_sums(builder, [builder.load(total) for total in totals])
+        narrow = builder.trunc(sums, ir.VectorType(ir.IntType(32), ROWS))
+        builder.store(narrow, builder.inttoptr(arguments[3], narrow.type.as_pointer()), align=4)
+        return context.get_dummy_value()
 
-    return types.int64(types.uintp, types.uintp, types.intp), generate
+    return types.void(types.uintp, types.uintp, types.intp, types.uintp), generate
+
+
+def _transposed_sums(builder: Any, vectors: Any) -> Any:
+    """The sums of four vectors of four words, as one vector."""
+
+    def shuffled(one: Any, other: Any, places: list[int]) -> Any:
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), 4), places)
+        return builder.shuffle_vector(one, other, mask)
+
+    def halves(one: Any, other: Any) -> Any:
+        return builder.add(shuffled(one, other, [0, 4, 2, 6]), shuffled(one, other, [1, 5, 3, 7]))
+
+    first, second = halves(vectors[0], vectors[1]), halves(vectors[2], vectors[3])
+    return builder.add(shuffled(first, second, [0, 1, 4, 5]), shuffled(first, second, [2, 3, 6, 7]))
 
 
 @inlined
-def vector_distance(x: NDArray[np.uint8], b: int, y: NDArray[np.uint8], c: int) -> int:
-    """Σ |x[b] - y[c]| for C-contiguous byte matrices whose width is a multiple of `LANES`."""
+def vector_distances(x: Bytes, b: int, y: Bytes, c: int, out: Ints, row: int, column: int) -> None:
+    """out[row, column + k] = Σ |x[b] - y[c + k]| for k < `ROWS`.
+
+    All are C-contiguous; the width of x and y is a multiple of `LANES`.
+    """
     width = x.shape[1]
     left = np.uintp(x.ctypes.data) + np.uintp(b * width)
     right = np.uintp(y.ctypes.data) + np.uintp(c * width)
-    return _vector_sum(left, right, width // LANES)  # type: ignore[no-any-return]
+    place = np.uintp(out.ctypes.data) + np.uintp(4 * (row * out.shape[1] + column))
+    _vector_sums(left, right, width // LANES, place)
 
 
 @inlined
-def loop_distance(x: NDArray[np.uint8], b: int, y: NDArray[np.uint8], c: int) -> int:
-    """The twin of `vector_distance` for any processor."""
-    total = np.int32(0)
-    for i in range(x.shape[1]):
-        total += abs(np.int32(x[b, i]) - np.int32(y[c, i]))
-    return int(total)
+def loop_distances(x: Bytes, b: int, y: Bytes, c: int, out: Ints, row: int, column: int) -> None:
+    """The twin of `vector_distances` for any processor."""
+    for k in range(ROWS):
+        total = np.int32(0)
+        for i in range(x.shape[1]):
+            total += abs(np.int32(x[b, i]) - np.int32(y[c + k, i]))
+        out[row, column + k] = total
 
 
-byte_distance = vector_distance if HAS_VECTOR_SUM else loop_distance
+byte_distances = vector_distances if HAS_VECTOR_SUM else loop_distances

@@ -19,9 +19,10 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from lkge.kernels.byte_distance import LANES, byte_distance
+from lkge.kernels.byte_distance import LANES, ROWS, byte_distances
 from lkge.kernels.distance import l1
 from lkge.kernels.jit import inlined, parallel
+from lkge.kernels.strips import STRIP, count_below
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -30,15 +31,19 @@ Places = NDArray[np.int64]
 ROUNDING = np.float32(1e-5)
 """Relative error allowed for a float32 sum of distances, far above what one has."""
 
-QUERIES, CANDIDATES = 8, 512
+QUERIES, CANDIDATES = 16, 256
 """A tile: its byte distances stay in the first cache, its float32 rows in the second."""
+
+BEYOND = np.int32(np.iinfo(np.int32).max)
+"""The byte distance of what is not a candidate."""
 
 UNKNOWN = np.float32(-1)
 """A distance that has not been computed."""
 
 
 class Quantised(NamedTuple):
-    """Rows as bytes, padded to whole vectors, and their rounding errors in steps, rounded up."""
+    """Rows as bytes, padded to whole vectors and with `ROWS` more rows, so that a group of rows may
+    begin at any; and their rounding errors in steps, rounded up."""
 
     codes: NDArray[np.uint8]
     errors: Floats
@@ -104,7 +109,7 @@ def _grid(queries: Floats, candidates: Floats) -> tuple[np.float32, np.float32]:
 def quantise(rows: Floats, low: np.float32, step: np.float32) -> Quantised:
     """Bytes and error sums of `rows` (n, d) on the grid low + step·{0 … 255}."""
     size, dim = rows.shape
-    codes = np.zeros((size, (dim + LANES - 1) // LANES * LANES), dtype=np.uint8)
+    codes = np.zeros((size + ROWS, (dim + LANES - 1) // LANES * LANES), dtype=np.uint8)
     errors = np.empty(size, dtype=np.float32)
     for n in prange(size):
         error = np.float32(0)
@@ -150,19 +155,24 @@ def _count(
         first = block * QUERIES
         last = min(first + QUERIES, len(queries))
         apart = np.empty((QUERIES, CANDIDATES), dtype=np.int32)
+        margins = np.empty(CANDIDATES // STRIP, dtype=np.int32)
         exact = np.empty(CANDIDATES, dtype=np.float32)
         begin = 0
         for p in range(len(limits)):
             while begin < limits[p]:
                 end = min(begin + CANDIDATES, limits[p])
-                for c in range(begin, end):
+                for c in range(begin, end, ROWS):
                     for q in range(first, last):
-                        apart[q - first, c - begin] = byte_distance(query_codes, q, codes, c)
+                        byte_distances(query_codes, q, codes, c, apart, q - first, c - begin)
+                apart[:, end - begin :] = BEYOND
+                for strip in range((end - begin + STRIP - 1) // STRIP):
+                    start = begin + strip * STRIP
+                    margins[strip] = errors[start : min(start + STRIP, end)].max()
                 for q in range(first, last):
                     exact[:] = UNKNOWN
                     for b in range(bounds[q], bounds[q + 1]):
                         ahead, level = _compare(
-                            queries, q, candidates, begin, end, apart, q - first, exact, errors,
+                            queries, q, candidates, begin, end, apart, q - first, exact, margins,
                             targets[b], distances[b], surely_nearer[b], surely_farther[b],
                         )  # fmt: skip
                         nearer[b, p] += ahead
@@ -180,29 +190,33 @@ def _compare(
     apart: Ints,
     row: int,
     exact: Floats,
-    errors: Ints,
+    margins: Ints,
     target: int,
     distance: np.float32,
     surely_nearer: np.int32,
     surely_farther: np.int32,
 ) -> tuple[int, int]:
     """How many of a tile are nearer than `distance`, and how many as near; the target itself is,
-    however its own distance may round. `exact` keeps float32 distances of the query for the next
-    target."""
-    ahead = np.int32(0)
-    for c in range(begin, end):
-        ahead += np.int32(apart[row, c - begin] + errors[c] < surely_nearer)
-    level = np.int32(0)
-    for c in range(begin, end):
-        between = apart[row, c - begin]
-        if c == target:
-            level += np.int32(1)
-        elif between - errors[c] <= surely_farther and between + errors[c] >= surely_nearer:
-            if exact[c - begin] == UNKNOWN:
-                exact[c - begin] = l1(queries, q, candidates, c)
-            ahead += np.int32(exact[c - begin] < distance)
-            level += np.int32(exact[c - begin] == distance)
-    return int(ahead), int(level)
+    however its own distance may round. `margins` are the largest errors of each strip of the tile;
+    `exact` keeps float32 distances of the query for the next target."""
+    ahead, level = 0, 0
+    for strip in range((end - begin + STRIP - 1) // STRIP):
+        low, high = surely_nearer - margins[strip], surely_farther + margins[strip]
+        surely, perhaps = count_below(apart, row, strip * STRIP, low, high + 1)
+        ahead += surely
+        if surely == perhaps:
+            continue
+        for place in range(strip * STRIP, min((strip + 1) * STRIP, end - begin)):
+            if not low <= apart[row, place] <= high:
+                continue
+            if begin + place == target:
+                level += 1
+                continue
+            if exact[place] == UNKNOWN:
+                exact[place] = l1(queries, q, candidates, begin + place)
+            ahead += exact[place] < distance
+            level += exact[place] == distance
+    return ahead, level
 
 
 @parallel
