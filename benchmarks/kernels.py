@@ -15,7 +15,7 @@ from lkge.learning.optimizers import RowAdam, clear
 from lkge.methods import method_named
 from lkge.models.model import Model, stream
 from lkge.models.objectives import margin_objective
-from lkge.models.predictor import Predictor, View
+from lkge.models.predictor import TablePredictor, View
 from lkge.models.scores import TransE
 from lkge.models.tables import Gradient, Tables
 
@@ -69,7 +69,7 @@ def ranking(graph: GrowingGraph, queries: int = 4096) -> list[Comparison]:
     answers = KnownAnswers.build([np.concatenate([s.train, s.valid]) for s in graph.snapshots])
     facts = with_inverses(last.valid)[:: max(1, 2 * len(last.valid) // queries)]
     view = [View(last.num_entities, last.index)]
-    kernel, twin = (Predictor.of(tables, TransE(), fused) for fused in (True, False))
+    kernel, twin = (TablePredictor.of(tables, TransE(), fused) for fused in (True, False))
     vectors = kernel.queries(facts)
 
     def distances_alone() -> None:

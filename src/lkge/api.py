@@ -6,7 +6,7 @@ A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
     graph.json         the digest of the graph, so that a run goes on with the same facts only
     log.jsonl          every event, a line each
     results.json       what was found, complete after the last snapshot
-    model.safetensors  the tables of the last version; model.json has their names and digest
+    model.safetensors  what was learned; model.json has its names and digest
     checkpoint/        while learning only
     .lock              held by the process that learns
 """
@@ -35,13 +35,10 @@ from lkge.learning.checkpoint import (
     write_tensors,
 )
 from lkge.learning.display import JsonlLog
-from lkge.learning.loop import Learned, Loop
+from lkge.learning.loop import Learned, Loop, restored
 from lkge.learning.progress import Event, Listener, ignore
 from lkge.learning.rehearsal import rehearse
-from lkge.models.model import uses_kernels
 from lkge.models.predictor import Predictor
-from lkge.models.scores import score_named
-from lkge.models.tables import Tables
 
 CONFIG, GRAPH, LOG, RESULTS = "config.toml", "graph.json", "log.jsonl", "results.json"
 TABLES, MODEL, CHECKPOINT, LOCK = "model.safetensors", "model.json", "checkpoint", ".lock"
@@ -79,7 +76,7 @@ def run(
     if out is None:
         rehearse(chosen, listener)
         learned = Loop(graph, chosen, None, listener).run()
-        return Run(learned.results, _predictor(learned.tables, chosen, graph.vocabulary))
+        return Run(learned.results, learned.predictor.with_names(graph.vocabulary))
     folder = Path(out)
     loop = _loop(folder, graph, chosen, listener)
     _create(folder, graph, chosen)
@@ -116,11 +113,11 @@ def opened(folder: Path | str) -> Run:
     folder = Path(folder)
     settings = from_toml(folder / CONFIG)
     manifest = read_sealed(folder / MODEL)
-    tensors = read_tensors(folder / TABLES, manifest["sha256"])
+    model, method = restored(settings, read_tensors(folder / TABLES, manifest["sha256"]))
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     return Run(
         results=_read_results(folder / RESULTS),
-        predictor=_predictor(Tables.from_named(tensors, "tables"), settings, vocabulary),
+        predictor=method.predictor(model).with_names(vocabulary),
         folder=folder,
     )
 
@@ -166,13 +163,13 @@ def _learn(folder: Path, loop: Loop) -> Run:
         rehearse(loop.settings, loop.listener)
         learned, vocabulary = loop.run(), loop.graph.vocabulary
         _keep(folder, learned, vocabulary)
-    return Run(learned.results, _predictor(learned.tables, loop.settings, vocabulary), folder)
+    return Run(learned.results, learned.predictor.with_names(vocabulary), folder)
 
 
 def _keep(folder: Path, learned: Learned, vocabulary: Vocabulary) -> None:
     from lkge.reports.page import write_report
 
-    digest = write_tensors(folder / TABLES, learned.tables.named("tables"))
+    digest = write_tensors(folder / TABLES, learned.tensors())
     write_sealed(folder / MODEL, {"sha256": digest, "vocabulary": vocabulary.to_json()})
     results = json.dumps(learned.results.to_json(), indent=1, allow_nan=False)
     write_text_atomically(folder / RESULTS, results)
@@ -185,10 +182,6 @@ def _read_results(path: Path) -> Results:
         return Results.from_json(read_json(path))
     except (AttributeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path}: not the results of a run: {error}") from error
-
-
-def _predictor(tables: Tables, settings: Settings, vocabulary: Vocabulary) -> Predictor:
-    return Predictor.of(tables, score_named(settings.score), uses_kernels(settings), vocabulary)
 
 
 def _identity(graph: GrowingGraph) -> dict[str, str]:

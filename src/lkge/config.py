@@ -36,6 +36,10 @@ class Settings:
     alpha: float = 0.01
     beta: float = 0.1
     omega: str = "printed"
+    memory: int = 5000
+    neighbours: int = 64
+    components: int = 8
+    active_components: int = 4
     fine_tuning: bool = True
     autoencoder: bool = True
     transfer: bool = True
@@ -44,9 +48,12 @@ class Settings:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for name in ("dim", "batch_size", "negatives", "max_epochs", "patience"):
+        for name in (
+            *("dim", "batch_size", "negatives", "max_epochs", "patience"),
+            *("neighbours", "components", "active_components"),
+        ):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("seed", "alpha", "beta", "margin"):
+        for name in ("seed", "alpha", "beta", "margin", "memory"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "zero or more")
         for name in ("alpha", "beta", "margin", "learning_rate"):
             _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "finite")

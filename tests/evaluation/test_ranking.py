@@ -11,7 +11,7 @@ import torch
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.ranking import Examiner, Validator
-from lkge.models.predictor import Predictor
+from lkge.models.predictor import TablePredictor
 from lkge.models.scores import TransE
 
 Fact = tuple[int, int, int]
@@ -42,16 +42,16 @@ def made_graph() -> GrowingGraph:
 GRAPH = made_graph()
 
 
-def made_predictor(fused: bool) -> Predictor:
+def made_predictor(fused: bool) -> TablePredictor:
     """Rows on multiples of 1/8 in three dimensions: exact distances with many ties."""
     generator = np.random.default_rng(3)
     entity, relation = (
         torch.from_numpy(generator.integers(-4, 5, (rows, 3)) / 8).float() for rows in (12, 4)
     )
-    return Predictor(entity, relation, TransE(), fused)
+    return TablePredictor(entity, relation, TransE(), fused)
 
 
-def plain_rank(predictor: Predictor, fact: Fact, candidates: range, known: set[Fact]) -> float:
+def plain_rank(predictor: TablePredictor, fact: Fact, candidates: range, known: set[Fact]) -> float:
     """The mean of the best and the worst place that ties allow."""
     entity: list[list[float]] = predictor.entity.tolist()
     relation: list[list[float]] = predictor.relation.tolist()
@@ -77,7 +77,7 @@ def as_list(facts: Facts) -> list[Fact]:
 
 
 def plain_ranks(
-    predictor: Predictor, facts: list[Fact], candidates: range, known: list[Fact]
+    predictor: TablePredictor, facts: list[Fact], candidates: range, known: list[Fact]
 ) -> list[float]:
     """(s, r, ?) and (?, r, o) for each fact."""
     filtered = set(known) | set(backwards(known))

@@ -15,7 +15,7 @@ from lkge.learning.fit import Fit
 from lkge.learning.progress import EpochFinished, Event
 from lkge.methods.base import Method
 from lkge.models.model import Model
-from lkge.models.predictor import Predictor
+from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -30,7 +30,7 @@ class ScriptedValidator(Validator):
         self.script = iter(script)
         self.shown: list[bytes] = []
 
-    def mrr(self, predictor: Predictor, facts: Facts, snapshot: Snapshot) -> float:
+    def mrr(self, predictor: TablePredictor, facts: Facts, snapshot: Snapshot) -> float:
         self.shown.append(bytes_of(self.model.tables))
         return next(self.script)
 

@@ -18,7 +18,7 @@ from lkge.learning.loop import Learned, Loop
 from lkge.learning.progress import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
 from lkge.methods import METHODS, Method
 from lkge.models.model import Model
-from lkge.models.predictor import Predictor
+from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient, Tables
 
 STEP = ["penalty", "adjust", "after_step"]
@@ -154,7 +154,7 @@ def test_forward_transfer_is_measured_before_training() -> None:
     examiner = Examiner(graph)
 
     def asked(tables: Tables, i: int, j: int, protocol: str) -> float:
-        predictor = Predictor.of(tables, learned.model.score, learned.model.fused)
+        predictor = TablePredictor.of(tables, learned.model.score, learned.model.fused)
         return examiner.accuracy(predictor, i, j)[protocol].mrr
 
     for name in PROTOCOLS:
@@ -271,7 +271,7 @@ def test_time_is_that_of_learning_not_of_examination(monkeypatch: pytest.MonkeyP
         def end(self, model: Model, snapshot: Snapshot) -> None:
             now[0] += 1000
 
-    def slow_accuracy(self: Examiner, predictor: Predictor, i: int, j: int) -> object:
+    def slow_accuracy(self: Examiner, predictor: TablePredictor, i: int, j: int) -> object:
         now[0] += 1e6
         return quickly(self, predictor, i, j)
 

@@ -13,7 +13,7 @@ from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
-from lkge.models.predictor import Predictor, View
+from lkge.models.predictor import TablePredictor, View
 from lkge.models.scores import TransE
 from lkge.models.tables import Tables
 
@@ -37,9 +37,9 @@ def made_facts(seed: int, size: int, entities: int, relations: int) -> Facts:
     return np.stack([heads, 2 * generator.integers(0, relations, size), tails], 1).astype(np.int32)
 
 
-def made_predictor(tables: Tables, fused: bool, names: Vocabulary | None = None) -> Predictor:
+def made_predictor(tables: Tables, fused: bool, names: Vocabulary | None = None) -> TablePredictor:
     """The tables as they are, not normalised."""
-    return Predictor(tables.entity, tables.relation, TransE(), fused, names)
+    return TablePredictor(tables.entity, tables.relation, TransE(), fused, names)
 
 
 @settings(max_examples=15, derandomize=True, deadline=None)
@@ -114,7 +114,7 @@ def test_no_facts_have_no_ranks(fused: bool) -> None:
 
 def test_a_predictor_never_changes() -> None:
     tables = on_grid(0, 5, 1, 3)
-    frozen = Predictor.of(tables, TransE(), fused=True)
+    frozen = TablePredictor.of(tables, TransE(), fused=True)
     before = frozen.entity.clone()
     tables.entity.zero_()
     assert torch.equal(frozen.entity, before)

@@ -13,11 +13,12 @@ import typer
 
 from lkge.config import Settings, from_toml
 
-GRAPH, MODEL, TRAINING, LKGE, MACHINE = "Graph and method", "Model", "Training", "LKGE", "Machine"
+GRAPH, MODEL, TRAINING = "Graph and method", "Model", "Training"
+STRENGTH, LKGE, MACHINE = "What a method keeps, and how strongly", "LKGE", "Machine"
 
 HELP: Mapping[str, tuple[str, str]] = {
     "dataset": (GRAPH, "A name from `lkge datasets list`, a folder, or a zip archive."),
-    "method": (GRAPH, "lkge, fine-tune, re-train or snapshot."),
+    "method": (GRAPH, "A name from `lkge methods`."),
     "seed": (GRAPH, "The same seed gives the same bytes on the same machine."),
     "score": (MODEL, "The score function of a fact."),
     "dim": (MODEL, "Coordinates per entity and relation."),
@@ -27,9 +28,13 @@ HELP: Mapping[str, tuple[str, str]] = {
     "margin": (TRAINING, "γ: how much farther a negative must lie than its positive."),
     "max_epochs": (TRAINING, "Epochs per snapshot, at most."),
     "patience": (TRAINING, "Stop a snapshot after so many epochs without a better validation MRR."),
-    "alpha": (LKGE, "α: weight of the pull towards the old embeddings."),
+    "alpha": (STRENGTH, "α: weight of the pull towards the old embeddings (LKGE, EWC, SI)."),
     "beta": (LKGE, "β: weight of the masked autoencoder."),
     "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),
+    "memory": (STRENGTH, "Old facts kept by GEM, EMR and DiCGRL."),
+    "neighbours": (STRENGTH, "Facts of an entity that MEAN and LAN look at, at most."),
+    "components": (STRENGTH, "Parts that DiCGRL divides an entity's vector into."),
+    "active_components": (STRENGTH, "How many of them a relation of DiCGRL uses."),
     "fine_tuning": (LKGE, "Train on every snapshot; off: on the first alone, then only transfer."),
     "autoencoder": (LKGE, "Learn with the masked autoencoder."),
     "transfer": (LKGE, "Initialise new rows from old neighbours."),

@@ -25,6 +25,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.facts)
 
+    def singly(self) -> Iterator[Batch]:
+        """Each fact as a batch of its own."""
+        for b in range(len(self)):
+            one = slice(b, b + 1)
+            yield Batch(self.facts[one], self.corruptions[one], self.corrupt_object[one])
+
 
 def batches(
     facts: Facts, size: int, negatives: int, num_entities: int, generator: np.random.Generator

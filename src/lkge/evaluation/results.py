@@ -72,7 +72,8 @@ class SnapshotRecord:
     """How one snapshot was learned. Times are in seconds; the first includes the second.
 
     `valid_mrr` is that of the best epoch on V_i, `union_valid_mrr` that of M_i on V_1 ∪ … ∪ V_i,
-    each ranked as in the `paper` protocol: the figure to choose settings by.
+    each ranked as in the `paper` protocol: the figure to choose settings by. `note` is what the
+    method has to say of it.
     """
 
     index: int
@@ -87,6 +88,7 @@ class SnapshotRecord:
     validation_seconds: float
     carried_bytes: int
     union_valid_mrr: float = math.nan
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ no two threads write to one row and the sum has one order whatever the number of
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
@@ -25,6 +25,7 @@ from lkge.kernels.scratch import Scratch
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 Flags = NDArray[np.uint8]
+Places = NDArray[np.int64]
 
 EPSILON = np.float32(1e-12)
 SUBJECT, OBJECT, CORRUPTION = 0, 1, 2
@@ -47,6 +48,52 @@ def margin_gradient(
 
     Shapes: entity (n, d), relation (m, d), facts (B, 3), corruptions and corrupt_object (B, K).
     """
+    batch = prepared(entity, relation, facts, corruptions, corrupt_object, margin, scratch)
+    scale = np.float32(1.0 / (corruptions.shape[1] * len(facts)))
+    _entities_pass(
+        batch.entities, batch.unit_entity, batch.entity_norm, batch.starts, batch.items,
+        batch.centres, batch.fact_gradients, scale, entity_gradient, entity_touched,
+    )  # fmt: skip
+    _relations_pass(
+        batch.relations, batch.unit_relation, batch.relation_norm, batch.used, batch.active,
+        batch.fact_gradients, scale, relation_gradient, relation_touched,
+    )  # fmt: skip
+    return float(batch.losses.sum(dtype=np.float64) / len(facts))
+
+
+class Prepared(NamedTuple):
+    """A batch after the pass over its facts: distinct rows, and what each fact holds for them.
+
+    Shapes: entities (u,), relations (v,) and their unit rows and norms; used (B,) places among
+    relations; losses (B,); active (a,) facts with a loss; starts (u + 1,) and items: where each
+    entity occurs in active facts; centres (2B, d); fact_gradients (3B, d).
+    """
+
+    entities: Places
+    unit_entity: Floats
+    entity_norm: Floats
+    relations: Places
+    unit_relation: Floats
+    relation_norm: Floats
+    used: Places
+    losses: Floats
+    active: Places
+    starts: Places
+    items: Places
+    centres: Floats
+    fact_gradients: Floats
+
+
+def prepared(
+    entity: Floats,
+    relation: Floats,
+    facts: Ints,
+    corruptions: Ints,
+    corrupt_object: NDArray[np.bool_],
+    margin: float,
+    scratch: Scratch,
+) -> Prepared:
+    """Normalise the rows of a batch and work on its facts; valid while the scratch is not reused."""
     entities, subjects, objects, corrupted = _compact(facts, corruptions, len(entity))
     relations, used = np.unique(facts[:, 1].astype(np.int64), return_inverse=True)
     size, dim = len(facts), entity.shape[1]
@@ -61,17 +108,11 @@ def margin_gradient(
         centres, fact_gradients,
     )  # fmt: skip
     active = np.flatnonzero(losses > 0)
-    scale = np.float32(1.0 / (corruptions.shape[1] * len(facts)))
     starts, items = _incidences(len(entities), active, subjects, objects, corrupted, corrupt_object)
-    _entities_pass(
-        entities, unit_entity, entity_norm, starts, items, centres, fact_gradients, scale,
-        entity_gradient, entity_touched,
+    return Prepared(
+        entities, unit_entity, entity_norm, relations, unit_relation, relation_norm, used, losses,
+        active, starts, items, centres, fact_gradients,
     )  # fmt: skip
-    _relations_pass(
-        relations, unit_relation, relation_norm, used, active, fact_gradients, scale,
-        relation_gradient, relation_touched,
-    )  # fmt: skip
-    return float(losses.sum(dtype=np.float64) / len(facts))
 
 
 @serial
@@ -113,7 +154,7 @@ def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
 
 
 @inlined
-def _add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c: int) -> None:
+def add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c: int) -> None:
     """out[c] += weight · sign(x[a] - y[b])."""
     scale = np.float32(weight)
     for i in range(x.shape[1]):
@@ -163,14 +204,14 @@ def _facts_pass(
         for k in range(negatives):
             other = corrupted[b, k]
             if corrupt_object[b, k]:
-                _add_sign(centres, forward, unit_entity, other, -1, gradients, on_subject)
+                add_sign(centres, forward, unit_entity, other, -1, gradients, on_subject)
             else:
-                _add_sign(centres, backward, unit_entity, other, -1, gradients, on_object)
+                add_sign(centres, backward, unit_entity, other, -1, gradients, on_object)
         for i in range(dim):
             gradients[on_relation, i] = gradients[on_subject, i] - gradients[on_object, i]
-        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_relation)
-        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_subject)
-        _add_sign(centres, forward, unit_entity, tail, -negatives, gradients, on_object)
+        add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_relation)
+        add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_subject)
+        add_sign(centres, forward, unit_entity, tail, -negatives, gradients, on_object)
     return losses
 
 
@@ -252,7 +293,7 @@ def _entities_pass(
                     gradient[0, i] += fact_gradients[held, i]
             else:
                 centre = 2 * fact + role - CORRUPTION
-                _add_sign(centres, centre, unit, u, 1, gradient, 0)
+                add_sign(centres, centre, unit, u, 1, gradient, 0)
         _add_through_norm(gradient[0], unit, u, norm[u], scale, target, entities[u])
 
 

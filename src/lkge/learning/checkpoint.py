@@ -107,6 +107,16 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
 
+def with_prefix(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
+    """Tensors under longer names; `without_prefix` is the inverse."""
+    return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
+
+
+def without_prefix(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
+    """The tensors whose names start with `prefix`, under the rest of their names."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+
+
 def write_tensors(path: Path, tensors: Tensors) -> str:
     """Write named tensors atomically; return the digest of the file."""
     data = safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()})

@@ -21,12 +21,11 @@ from lkge.data.batches import batches
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
+from lkge.learning.checkpoint import with_prefix, without_prefix
 from lkge.learning.optimizers import RowAdam, clear
 from lkge.learning.progress import EpochFinished, Listener
 from lkge.methods.base import Method
 from lkge.models.model import TRAIN, Model, stream
-from lkge.models.objectives import margin_objective
-from lkge.models.predictor import Predictor
 from lkge.models.tables import Gradient, Tables
 
 
@@ -63,10 +62,11 @@ class Fit:
         self._edges = with_inverses(method.facts(snapshot))
         self._valid: Facts = method.validation(snapshot)
         settings = model.settings
-        self._objective = margin_objective(model.score, settings.margin, model.fused)
+        self._objective = method.objective(model)
         self._optimizer = RowAdam(model.tables, settings.learning_rate, model.fused)
         self._gradient = Gradient.like(model.tables)
         self._best: Tables | None = None
+        self._best_working: dict[str, Tensor] = {}
 
     @property
     def num_facts(self) -> int:
@@ -80,12 +80,13 @@ class Fit:
         return self.course.best_mrr if validated else math.nan
 
     def run(self, listener: Listener, save: Callable[[], None]) -> None:
-        """Learn until validation no longer gains; then restore the best tables."""
+        """Learn until validation no longer gains; then go back to the best epoch."""
         while not self._finished():
             self._epoch(listener)
             save()
         if self._best is not None:
             self.model.tables = self._best
+            self.method.load_working_state(self._best_working)
 
     def _finished(self) -> bool:
         settings = self._settings
@@ -113,6 +114,7 @@ class Fit:
         if gained > course.best_mrr or self._best is None:
             course.best_mrr, course.best_epoch = gained, course.epochs
             self._best = self.model.tables.clone()
+            self._best_working = _copies(self.method.working_state())
         listener(
             EpochFinished(
                 snapshot=self.snapshot.index,
@@ -150,28 +152,29 @@ class Fit:
         return total / len(self._edges)
 
     def _validate(self) -> float:
-        predictor = Predictor.of(self.method.served(self.model), self.model.score, self.model.fused)
+        predictor = self.method.predictor(self.model)
         return self._validator.mrr(predictor, self._valid, self.snapshot)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain data from which `load_state` continues bit for bit."""
         tensors = self.model.tables.named("tables") | self._optimizer.state()
+        tensors |= with_prefix("working.", self.method.working_state())
         if self.course.epochs_without_gain and self._best is not None:
-            tensors |= self._best.named("best")
-        working = self.method.working_state()
-        return tensors | {f"working.{name}": t for name, t in working.items()}, asdict(self.course)
+            tensors |= self._best.named("best") | with_prefix("best-working.", self._best_working)
+        return tensors, asdict(self.course)
 
     def load_state(self, tensors: Mapping[str, Tensor], course: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
         self.course = Course(**course)
         self.model.tables = Tables.from_named(tensors, "tables")
-        best = "best" if self.course.epochs_without_gain else "tables"
-        self._best = Tables.from_named(tensors, best).clone()
         self._optimizer.load_state(tensors)
-        self.method.load_working_state(
-            {
-                name.removeprefix("working."): tensor
-                for name, tensor in tensors.items()
-                if name.startswith("working.")
-            }
+        self.method.load_working_state(without_prefix("working.", tensors))
+        best, working = (
+            ("best", "best-working.") if self.course.epochs_without_gain else ("tables", "working.")
         )
+        self._best = Tables.from_named(tensors, best).clone()
+        self._best_working = _copies(without_prefix(working, tensors))
+
+
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}

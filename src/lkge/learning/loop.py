@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from lkge.evaluation.results import (
     Results,
     SnapshotRecord,
 )
-from lkge.learning.checkpoint import Checkpoints, Saved
+from lkge.learning.checkpoint import Checkpoints, Saved, with_prefix, without_prefix
 from lkge.learning.fit import Fit
 from lkge.learning.progress import (
     Evaluating,
@@ -44,11 +44,41 @@ SECONDS_BETWEEN_CHECKPOINTS = 2.0
 
 @dataclass(frozen=True)
 class Learned:
-    """A finished run: what was found, and the tables that answer."""
+    """A finished run: what was found, and what was learned."""
 
     results: Results
-    tables: Tables
     model: Model
+    method: Method
+
+    @property
+    def tables(self) -> Tables:
+        """The tables that answer."""
+        return self.method.served(self.model)
+
+    @property
+    def predictor(self) -> Predictor:
+        """What answers; it has no names."""
+        return self.method.predictor(self.model)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that was learned, for a file; `restored` is the inverse."""
+        return _tensors(self.model, self.method)
+
+
+def restored(settings: Settings, tensors: Mapping[str, Tensor]) -> tuple[Model, Method]:
+    """Model and method from what they have learned."""
+    model, method = Model(settings), method_named(settings.method)(settings)
+    _restore(model, method, tensors)
+    return model, method
+
+
+def _tensors(model: Model, method: Method) -> dict[str, Tensor]:
+    return model.tables.named("tables") | with_prefix("method.", method.state())
+
+
+def _restore(model: Model, method: Method, tensors: Mapping[str, Tensor]) -> None:
+    model.tables = Tables.from_named(tensors, "tables")
+    method.load_state(without_prefix("method.", tensors))
 
 
 @dataclass
@@ -107,12 +137,11 @@ class Loop:
             self._learn(snapshot, saved)
             saved = None
         self.listener(RunFinished(self.results.seconds))
-        return Learned(self.results, self._method.served(self._model), self._model)
+        return Learned(self.results, self._model, self._method)
 
     def _restore(self, saved: Saved) -> None:
         self.results = Results.from_json(saved.progress["results"])
-        self._model.tables = Tables.from_named(saved.start, "tables")
-        self._method.load_state(_without_prefix(saved.start, "method."))
+        _restore(self._model, self._method, saved.start)
 
     def _learn(self, snapshot: Snapshot, saved: Saved | None) -> None:
         """Grow for the snapshot, ask what is known already, learn it, and ask again.
@@ -149,12 +178,8 @@ class Loop:
         """h[i, j] for each j of `tests`; h[i-1, i] while M_{i-1} has only grown for snapshot i."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
         self.listener(Evaluating(i, queries))
-        predictor = self._predictor()
+        predictor = self._method.predictor(self._model)
         return [self._examiner.accuracy(predictor, i, j) for j in tests]
-
-    def _predictor(self) -> Predictor:
-        served = self._method.served(self._model)
-        return Predictor.of(served, self._model.score, self._model.fused)
 
     def _conclude(
         self,
@@ -177,7 +202,8 @@ class Loop:
             seconds=fit.course.seconds,
             validation_seconds=fit.course.validation_seconds,
             carried_bytes=self._method.carried_bytes(),
-            union_valid_mrr=validator.union_mrr(self._predictor()),
+            union_valid_mrr=validator.union_mrr(self._method.predictor(self._model)),
+            note=self._method.note(),
         )
         self.results = _extended(self.results, record, row, forward)
         self._save_start()
@@ -186,10 +212,7 @@ class Loop:
     def _save_start(self) -> None:
         if self._checkpoints is None:
             return
-        carried = {f"method.{name}": t for name, t in self._method.state().items()}
-        self._checkpoints.save_start(
-            self._model.tables.named("tables") | carried, self._progress(None)
-        )
+        self._checkpoints.save_start(_tensors(self._model, self._method), self._progress(None))
 
     def _saver(self, fit: Fit) -> Callable[[], None]:
         """What saves a fit after an epoch, if the last time is long enough ago."""
@@ -242,11 +265,3 @@ def _last_finished(results: Results) -> SnapshotFinished:
         current_mrr=results.protocols["current"].final.mrr,
         seconds=record.seconds,
     )
-
-
-def _without_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }

@@ -1,15 +1,35 @@
 """The systems, one file each, and the parts that several share. Importing this registers them."""
 
-from lkge.methods import fine_tune, lkge, retrain, snapshot_only
-from lkge.methods.base import METHODS, Method, method_named, register
+from lkge.methods import (
+    cwr,
+    dicgrl,
+    emr,
+    ewc,
+    fine_tune,
+    gem,
+    lkge,
+    pnn,
+    retrain,
+    si,
+    snapshot_only,
+)
+from lkge.methods.base import METHODS, Method, known_methods, method_named, register
 
 __all__ = [
     "METHODS",
     "Method",
+    "cwr",
+    "dicgrl",
+    "emr",
+    "ewc",
     "fine_tune",
+    "gem",
+    "known_methods",
     "lkge",
     "method_named",
+    "pnn",
     "register",
     "retrain",
+    "si",
     "snapshot_only",
 ]

@@ -5,24 +5,30 @@ The trainer calls them in this order for each snapshot i:
     grow      add rows for new entities and relations; M_{i-1} is now ready to be asked about S_i
     begin     prepare to learn: anchors, weights, a restart
     facts     what to train on, and `validation`, what to select on
+    objective the loss of a batch, if it is another than the model's
       penalty     per step: add a gradient, return its loss
       adjust      per step: change the whole gradient
       after_step  per step: look back
-    end       the best tables are restored; update what is carried over
-    served    the tables that answer
+    end       the best epoch is restored; update what is carried over
+    served    the tables that answer, and `predictor`, what answers with them
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import ClassVar
 
 from torch import Tensor
 
 from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot
-from lkge.errors import UnknownName
+from lkge.errors import LkgeError, UnknownName
 from lkge.models.model import Model
+from lkge.models.objectives import Objective
+from lkge.models.predictor import Predictor, TablePredictor
 from lkge.models.tables import Gradient, Tables
 
 State = dict[str, Tensor]
@@ -39,6 +45,8 @@ class Method:
     name: ClassVar[str]
     summary: ClassVar[str]
     keeps: ClassVar[str] = "nothing but the tables"
+    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType({})
+    """Settings of its own, and the values of the paper's grid for each."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -58,6 +66,10 @@ class Method:
         """The facts on which the best epoch is selected, without inverses."""
         return snapshot.valid
 
+    def objective(self, model: Model) -> Objective:
+        """The loss of a batch and its gradient."""
+        return model.objective
+
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Add the gradient of this method's own loss; return that loss."""
         return 0.0
@@ -75,6 +87,15 @@ class Method:
         """The tables that answer questions."""
         return model.tables
 
+    def predictor(self, model: Model) -> Predictor:
+        """What answers questions: by default the served tables and the model's score."""
+        return TablePredictor.of(self.served(model), model.score, model.fused)
+
+    def note(self) -> str:
+        """What a reader of the last snapshot's figures should know, such as what this method
+        cannot do; usually nothing."""
+        return ""
+
     def state(self) -> State:
         """What is carried from snapshot to snapshot, besides the tables."""
         return {}
@@ -83,7 +104,8 @@ class Method:
         """Take back what `state` gave."""
 
     def working_state(self) -> State:
-        """What must survive an interruption within a snapshot."""
+        """What must survive an interruption within a snapshot. It goes back to the best epoch
+        together with the tables."""
         return {}
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
@@ -95,7 +117,10 @@ class Method:
 
 
 METHODS: dict[str, type[Method]] = {}
-"""The registry, by name."""
+"""The registry, by name. `known_methods` has those of other packages in it too."""
+
+ENTRY_POINTS = "lkge.methods"
+"""The group of entry points by which another installed package brings methods."""
 
 
 def register(method: type[Method]) -> type[Method]:
@@ -107,6 +132,36 @@ def register(method: type[Method]) -> type[Method]:
 
 def method_named(name: str) -> type[Method]:
     """The method of that name."""
-    if name not in METHODS:
-        raise UnknownName("method", name, METHODS)
-    return METHODS[name]
+    known = known_methods()
+    if name not in known:
+        raise UnknownName("method", name, known)
+    return known[name]
+
+
+def known_methods() -> Mapping[str, type[Method]]:
+    """All methods by name: of this package, and of others that are installed."""
+    load_plugins()
+    return METHODS
+
+
+@functools.cache
+def load_plugins() -> None:
+    """Register, once, what other installed packages bring."""
+    for entry in entry_points(group=ENTRY_POINTS):
+        _load(entry)
+
+
+def _load(entry: EntryPoint) -> None:
+    """Register the class that an entry point names."""
+    package = entry.dist.name if entry.dist else "an unknown package"
+    place = f"the method {entry.name!r} ({entry.value}) of the package {package}"
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise LkgeError(f"{place} cannot be loaded: {error}; mend or uninstall it") from error
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise LkgeError(f"{place} is not a subclass of lkge.methods.Method; mend or uninstall it")
+    try:
+        register(found)
+    except ValueError as error:
+        raise LkgeError(f"{place} cannot be added: {error}; rename or uninstall it") from error

@@ -6,6 +6,7 @@ L = L_new + α·L_old + β·L_MAE                                             (1
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.anchor import Anchor
+from lkge.methods.parts.anchor import STRENGTHS, Anchor
 from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.methods.parts.counts import fact_counts, no_counts, padded
 from lkge.methods.parts.transfer import transfer
@@ -29,6 +30,9 @@ class Lkge(Method):
     name: ClassVar[str] = "lkge"
     summary: ClassVar[str] = "autoencoder, transfer and regularisation; the paper's method"
     keeps: ClassVar[str] = "one count a row"
+    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType(
+        {**STRENGTHS, "beta": (0.01, 0.1, 1.0)}
+    )
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

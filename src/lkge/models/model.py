@@ -1,4 +1,4 @@
-"""The model while it learns: its tables, its score, and how its rows are drawn."""
+"""The model while it learns: its tables, its score, its loss, and how its rows are drawn."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import torch
 from lkge.config import Settings
 from lkge.data.snapshots import Snapshot
 from lkge.errors import SettingsError
+from lkge.models.objectives import FactwiseObjective, margin_objective
 from lkge.models.scores import Score, score_named
 from lkge.models.tables import Tables, no_tables
 
-INITIALISE, TRAIN = 0, 1
+INITIALISE, TRAIN, REMEMBER, REPLAY, INFORM, ATTEND, ENCODE, NEIGHBOURS = range(8)
 """What a stream of random numbers is for; each purpose has its own."""
 
 
@@ -44,6 +45,9 @@ class Model:
         self.settings = settings
         self.score: Score = score_named(settings.score)
         self.fused = uses_kernels(settings)
+        self.objective: FactwiseObjective = margin_objective(
+            self.score, settings.margin, self.fused
+        )
         self.tables = no_tables(settings.dim, settings.device)
 
     def drawn(self, snapshot: Snapshot) -> Tables:

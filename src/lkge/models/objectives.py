@@ -9,6 +9,7 @@ import torch
 from lkge.data.batches import Batch
 from lkge.kernels.margin import margin_gradient
 from lkge.kernels.scratch import Scratch
+from lkge.kernels.squares import margin_squares
 from lkge.models.losses import margin_loss
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
@@ -19,6 +20,14 @@ class Objective(Protocol):
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """Add the gradient of the mean loss of the batch; return that loss."""
+        ...
+
+
+class FactwiseObjective(Objective, Protocol):
+    """Knows the gradient of each fact apart, too."""
+
+    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
+        """Add the squared gradient of the loss of each fact alone, Σ_b (∂loss_b/∂θ)²."""
         ...
 
 
@@ -42,6 +51,20 @@ class FusedMargin:
             gradient.entity.touched.numpy(),
             gradient.relation.values.numpy(),
             gradient.relation.touched.numpy(),
+            self._scratch,
+        )
+
+    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
+        """See `FactwiseObjective`."""
+        margin_squares(
+            tables.entity.numpy(),
+            tables.relation.numpy(),
+            batch.facts,
+            batch.corruptions,
+            batch.corrupt_object,
+            self.margin,
+            squares.entity.numpy(),
+            squares.relation.numpy(),
             self._scratch,
         )
 
@@ -75,7 +98,17 @@ class PlainMargin:
         gradient.relation.add(relations, on_relations)
         return float(loss.detach())
 
+    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
+        """See `FactwiseObjective`."""
+        gradient = Gradient.like(tables)
+        for fact in batch.singly():
+            self.add_gradient(tables, fact, gradient)
+            for part, total in zip(gradient, squares, strict=True):
+                rows = part.rows()
+                total[rows] += part.values[rows].square()
+                part.clear(rows)
 
-def margin_objective(score: Score, margin: float, fused: bool) -> Objective:
+
+def margin_objective(score: Score, margin: float, fused: bool) -> FactwiseObjective:
     """The fused kernel where it is wanted and serves this score, otherwise the plain twin."""
     return FusedMargin(margin) if fused and score.name == "transe" else PlainMargin(score, margin)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -37,28 +37,8 @@ class Answer(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True)
-class Predictor:
-    """Prepared tables, a score, and names when they are known. It never changes."""
-
-    entity: Tensor
-    relation: Tensor
-    score: Score
-    fused: bool
-    vocabulary: Vocabulary | None = None
-
-    @classmethod
-    def of(
-        cls, tables: Tables, score: Score, fused: bool, vocabulary: Vocabulary | None = None
-    ) -> Predictor:
-        """Freeze a copy of the tables, prepared for the score."""
-        prepared = tables.map(score.prepare)
-        return cls(prepared.entity, prepared.relation, score, fused, vocabulary)
-
-    def queries(self, facts: Facts) -> Tensor:
-        """compose(h, r) for each fact, (n, d)."""
-        index = torch.from_numpy(facts).long().to(self.entity.device)
-        return self.score.compose(self.entity[index[:, 0]], self.relation[index[:, 1]])
+class Predictor(Protocol):
+    """What evaluation and people ask of a learned model. It never changes."""
 
     def ranks(
         self, facts: Facts, views: Sequence[View], answers: KnownAnswers
@@ -67,6 +47,56 @@ class Predictor:
 
         Realistic: the mean of the best and the worst rank that ties allow.
         """
+        ...
+
+    def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
+        """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
+        subjects."""
+        ...
+
+    def with_names(self, vocabulary: Vocabulary) -> Self:
+        """The same, speaking of entities and relations by name."""
+        ...
+
+
+@dataclass(frozen=True)
+class TablePredictor:
+    """Prepared tables, a score, and names when they are known.
+
+    `subject` (n, d) are the rows of entities that ask, `entity` (n, d) of those that answer; only
+    an encoder that looks at the query makes them differ.
+    """
+
+    entity: Tensor
+    relation: Tensor
+    score: Score
+    fused: bool
+    vocabulary: Vocabulary | None = None
+    subject: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, tables: Tables, score: Score, fused: bool, vocabulary: Vocabulary | None = None
+    ) -> TablePredictor:
+        """Freeze a copy of the tables, prepared for the score."""
+        return cls(
+            score.prepare(tables.entity), score.prepare(tables.relation), score, fused, vocabulary
+        )
+
+    def with_names(self, vocabulary: Vocabulary) -> TablePredictor:
+        """See `Predictor`."""
+        return replace(self, vocabulary=vocabulary)
+
+    def queries(self, facts: Facts) -> Tensor:
+        """compose(h, r) for each fact, (n, d)."""
+        index = torch.from_numpy(facts).long().to(self.entity.device)
+        subjects = self.entity if self.subject is None else self.subject
+        return self.score.compose(subjects[index[:, 0]], self.relation[index[:, 1]])
+
+    def ranks(
+        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+    ) -> NDArray[np.float64]:
+        """See `Predictor`."""
         count = self._count_fused if self.fused else self._count_plain
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
         for start in range(0, len(facts), CHUNK):
@@ -121,9 +151,8 @@ class Predictor:
             yield start, -torch.cdist(queries[start : start + size], self.entity, p=1)
 
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
-        """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
-        subjects."""
-        names = self._names()
+        """See `Predictor`."""
+        names = known_names(self.vocabulary)
         fact = np.array([[names.entity_id(subject), names.relation_id(relation), 0]], np.int32)
         _, scores = next(self._score_chunks(fact))
         best = torch.topk(scores[0], min(k, len(self.entity)))
@@ -132,10 +161,48 @@ class Predictor:
             for value, entity in zip(best.values, best.indices, strict=True)
         ]
 
-    def _names(self) -> Vocabulary:
-        if self.vocabulary is None:
-            raise ValueError("this predictor was made without a vocabulary; it has no names")
-        return self.vocabulary
+
+class RelationEncoder(Protocol):
+    """Entities that look different to each relation."""
+
+    def at(self, relation: int) -> TablePredictor:
+        """A predictor for the queries of one relation; it has no names."""
+        ...
+
+
+@dataclass(frozen=True)
+class RelationPredictor:
+    """Asks an encoder for the tables of each query's relation."""
+
+    encoder: RelationEncoder
+    vocabulary: Vocabulary | None = None
+
+    def with_names(self, vocabulary: Vocabulary) -> RelationPredictor:
+        """See `Predictor`."""
+        return replace(self, vocabulary=vocabulary)
+
+    def ranks(
+        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+    ) -> NDArray[np.float64]:
+        """See `Predictor`."""
+        ranks = np.empty((len(facts), len(views)), dtype=np.float64)
+        for relation in np.unique(facts[:, 1]):
+            part = np.flatnonzero(facts[:, 1] == relation)
+            ranks[part] = self.encoder.at(int(relation)).ranks(facts[part], views, answers)
+        return ranks
+
+    def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
+        """See `Predictor`."""
+        names = known_names(self.vocabulary)
+        asked = self.encoder.at(names.relation_id(relation)).with_names(names)
+        return asked.top_k(subject, relation, k)
+
+
+def known_names(vocabulary: Vocabulary | None) -> Vocabulary:
+    """The vocabulary of a predictor that was asked by name."""
+    if vocabulary is None:
+        raise ValueError("this predictor was made without a vocabulary; it has no names")
+    return vocabulary
 
 
 def _candidates(facts: Facts, view: View, answers: KnownAnswers, width: int) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -10,6 +12,9 @@ from torch import Tensor
 from lkge.kernels.rows import RowGradient
 from lkge.kernels.updates import pull
 from lkge.models.tables import Gradient, Tables
+
+STRENGTHS: Mapping[str, tuple[float, ...]] = MappingProxyType({"alpha": (0.01, 0.1, 1.0)})
+"""The paper's grid for the weight of a pull."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,14 @@ class Anchor:
             _pull(*parts, fused)
             for parts in zip(tables, self.centre, self.weight, gradient, strict=True)
         )
+
+
+def held(tables: Tables, weight: Tables, strength: float) -> Anchor | None:
+    """The first rows of `tables` held where they are by strength·weight; none at strength zero."""
+    if not strength or not len(weight.entity):
+        return None
+    centre = tables.map(lambda table, like: table[: len(like)].clone(), weight)
+    return Anchor(centre, weight.map(lambda values: strength * values))
 
 
 def _pull(

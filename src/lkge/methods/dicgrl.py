@@ -1,0 +1,96 @@
+"""DiCGRL: vectors in components, and replay of what new facts concern (Kou et al., 2020)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lkge.config import Settings
+from lkge.data.snapshots import Facts, Snapshot, with_inverses
+from lkge.errors import SettingsError
+from lkge.methods.base import register
+from lkge.methods.parts.components import ATTENTION, DividedEncoder, DividedMargin, Division
+from lkge.methods.parts.rehearsal import Rehearsal
+from lkge.models.model import ATTEND, Model, stream
+from lkge.models.objectives import Objective
+from lkge.models.predictor import Predictor, RelationPredictor
+
+
+@register
+class Dicgrl(Rehearsal):
+    """A relation uses the `active_components` of its `components` that it attends to most.
+
+    Only components in use have a gradient; the others of a row stay as they are, bit for bit. With
+    a single component there is nothing to attend to, and it is EMR on related facts.
+    """
+
+    name: ClassVar[str] = "dicgrl"
+    summary: ClassVar[str] = "vectors in components; replay old facts that share them"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.division = Division(settings.components, settings.active_components)
+        if settings.dim % settings.components:
+            raise SettingsError(
+                f"dicgrl divides dim = {settings.dim} into components = {settings.components}: "
+                "choose a dim that is a multiple"
+            )
+        if settings.active_components > settings.components:
+            raise SettingsError(
+                f"active_components = {settings.active_components} is out of range: "
+                f"there are components = {settings.components}"
+            )
+        self._masks = np.empty(0, dtype=np.int64)
+
+    def grow(self, model: Model, snapshot: Snapshot) -> None:
+        """Draw the attention of new relations."""
+        super().grow(model, snapshot)
+        known = model.tables.extra.get(ATTENTION, torch.empty(0, self.division.components))
+        generator = stream(self.settings.seed, ATTEND, snapshot.index)
+        shape = (2 * snapshot.num_relations, self.division.components)
+        drawn = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32))
+        model.tables.extra = {
+            ATTENTION: torch.cat([known, drawn[len(known) :].to(known.device)]).to(
+                self.settings.device
+            )
+        }
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """Fix which components each relation uses, to find related facts."""
+        chosen, _ = self.division.top(model.tables.extra[ATTENTION])
+        self._masks = (1 << chosen).sum(-1).cpu().numpy()
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        """D_i and the remembered facts that it concerns."""
+        related = concerned(self.memory.facts, snapshot.train, self._masks, snapshot.num_entities)
+        return np.concatenate([snapshot.train, self.memory.facts[related]])
+
+    def objective(self, model: Model) -> Objective:
+        """The margin loss on what relations see."""
+        if self.division.components == 1:
+            return model.objective
+        return DividedMargin(self.division, model.score, self.settings.margin)
+
+    def predictor(self, model: Model) -> Predictor:
+        """Every relation ranks entities as it sees them."""
+        if self.division.components == 1:
+            return super().predictor(model)
+        encoder = DividedEncoder.of(self.division, model.tables, model.score, model.fused)
+        return RelationPredictor(encoder)
+
+
+def concerned(
+    memory: Facts, new: Facts, masks: NDArray[np.int64], num_entities: int
+) -> NDArray[np.bool_]:
+    """Which remembered facts share an entity with a new fact, and with it a component, (k,).
+
+    `masks` (2m,) has a bit for each component that a relation uses.
+    """
+    in_use = np.zeros(num_entities, dtype=np.int64)
+    edges = with_inverses(new)
+    np.bitwise_or.at(in_use, edges[:, 0], masks[edges[:, 1]])
+    shared = in_use[memory[:, [0, 2]]] & masks[memory[:, 1]][:, None]
+    return np.asarray(shared.any(axis=1))

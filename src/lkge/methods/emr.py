@@ -1,0 +1,23 @@
+"""EMR: learn some old facts again, together with the new ones (Wang et al., 2019)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from lkge.data.snapshots import Facts, Snapshot
+from lkge.methods.base import register
+from lkge.methods.parts.rehearsal import Rehearsal
+
+
+@register
+class Emr(Rehearsal):
+    """Trains on D_i and the memory as one set of facts."""
+
+    name: ClassVar[str] = "emr"
+    summary: ClassVar[str] = "learn remembered facts together with the new ones"
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        """D_i ∪ memory."""
+        return np.concatenate([snapshot.train, self.memory.facts])

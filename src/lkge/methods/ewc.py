@@ -1,0 +1,67 @@
+"""EWC: hold each coordinate by its Fisher information (Kirkpatrick et al., 2017).
+
+    L = L_new + α Σ F (θ - θ*)²,   F = Σ_{j < i} Σ_{x ∈ D_j ∪ D_j⁻¹} (∂ℓ(x)/∂θ)²,
+
+ℓ(x) the loss of one fact at the end of its snapshot, θ* the tables of the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.batches import batches
+from lkge.data.snapshots import Snapshot, with_inverses
+from lkge.methods.base import Method, State, register
+from lkge.methods.parts.anchor import STRENGTHS, Anchor, held
+from lkge.models.model import INFORM, Model, stream
+from lkge.models.tables import Gradient, Tables, no_tables
+
+
+@register
+class Ewc(Method):
+    """Fisher information is accumulated over snapshots; only rows that were learned are held."""
+
+    name: ClassVar[str] = "ewc"
+    summary: ClassVar[str] = "hold each coordinate by its Fisher information"
+    keeps: ClassVar[str] = "one number a coordinate"
+    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._fisher = no_tables(settings.dim, settings.device)
+        self._anchor: Anchor | None = None
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """Old rows are held where they are."""
+        self._anchor = held(model.tables, self._fisher, self.settings.alpha)
+
+    def penalty(self, model: Model, gradient: Gradient) -> float:
+        """α Σ F (θ - θ*)² on the touched rows."""
+        return self._anchor.add_gradient(model.tables, gradient, model.fused) if self._anchor else 0
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Add the squared gradients of each new fact."""
+        fisher = self._fisher.grown_to(model.tables.map(torch.zeros_like))
+        settings = self.settings
+        for batch in batches(
+            with_inverses(snapshot.train),
+            settings.batch_size,
+            settings.negatives,
+            snapshot.num_entities,
+            stream(settings.seed, INFORM, snapshot.index),
+        ):
+            model.objective.add_squares(model.tables, batch, fisher)
+        self._fisher = fisher
+
+    def state(self) -> State:
+        """F for every row."""
+        return self._fisher.named("fisher")
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._fisher = Tables.from_named(state, "fisher")

@@ -1,0 +1,102 @@
+"""GEM: no step may raise the loss on remembered facts (Lopez-Paz and Ranzato, 2017).
+
+With g the gradient of a step and G the gradients on the remembered facts of each past snapshot,
+
+    g̃ = argmin ‖g̃ - g‖²  so that  G g̃ ≥ 0   is   g̃ = g + Gᵀv,
+    v = argmin ½ vᵀGGᵀv + vᵀGg  with  v ≥ 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.batches import Batch, batches
+from lkge.data.snapshots import Snapshot, with_inverses
+from lkge.methods.base import State, register
+from lkge.methods.parts.projection import Vector, cone_weights
+from lkge.methods.parts.rehearsal import Rehearsal
+from lkge.models.model import REPLAY, Model, stream
+from lkge.models.tables import Gradient
+
+
+@register
+class Gem(Rehearsal):
+    """The memory is divided by the snapshots its facts came from; each part gives a constraint.
+
+    The corruptions of remembered facts are drawn once a snapshot.
+    """
+
+    name: ClassVar[str] = "gem"
+    summary: ClassVar[str] = "project each step so that remembered facts do not suffer"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._parts: list[Batch] = []
+        self._slopes: list[Gradient] = []
+        self._projected = self._steps = 0
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """A batch and a gradient for each part of the memory."""
+        generator = stream(self.settings.seed, REPLAY, snapshot.index)
+        edges = [with_inverses(part) for part in self.memory.parts()]
+        self._parts = [
+            batch
+            for facts in edges
+            for batch in batches(
+                facts, len(facts), self.settings.negatives, snapshot.num_entities, generator
+            )
+        ]
+        self._slopes = [Gradient.like(model.tables) for _ in self._parts]
+        self._projected = self._steps = 0
+
+    def adjust(self, model: Model, gradient: Gradient) -> None:
+        """Replace g by g̃ where any product with a past part is negative."""
+        self._steps += bool(self._parts)
+        for part, slope in zip(self._parts, self._slopes, strict=True):
+            model.objective.add_gradient(model.tables, part, slope)
+        products = np.array([product(slope, gradient) for slope in self._slopes])
+        if (products < 0).any():
+            self._projected += 1
+            self._project(gradient, products)
+        for slope in self._slopes:
+            for table in slope:
+                table.clear(table.rows())
+
+    def _project(self, gradient: Gradient, products: Vector) -> None:
+        gram = np.array([[product(a, b) for b in self._slopes] for a in self._slopes])
+        for weight, slope in zip(cone_weights(gram, products), self._slopes, strict=True):
+            if weight:
+                for mine, theirs in zip(gradient, slope, strict=True):
+                    rows = theirs.rows()
+                    mine.add(rows, weight * theirs.values[rows])
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Remember some of what is now old."""
+        super().end(model, snapshot)
+        self._parts, self._slopes = [], []
+
+    def note(self) -> str:
+        """How often the projection was needed."""
+        return f"projected {self._projected} of {self._steps} steps" if self._steps else ""
+
+    def working_state(self) -> State:
+        """The count of projections."""
+        return {"projected": torch.tensor([self._projected, self._steps])}
+
+    def load_working_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._projected, self._steps = state["projected"].tolist()
+
+
+def product(one: Gradient, other: Gradient) -> float:
+    """⟨g, h⟩ over all tables."""
+    return sum(
+        float(torch.dot(a.values.flatten(), b.values.flatten()))
+        for a, b in zip(one, other, strict=True)
+    )

@@ -1,0 +1,119 @@
+"""Vectors in components, of which each relation uses a few (DiCGRL).
+
+A row (d,) is K components of size d/K. Relation r attends to them, α_r = softmax(a_r), and sees of
+an entity only its n most attended components, each weighted: x_r = (α_r[k]·x[k]) for k in top-n(r).
+Its own vector has the same n components, unweighted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lkge.data.batches import Batch
+from lkge.models.losses import margin_loss
+from lkge.models.predictor import TablePredictor
+from lkge.models.scores import Score
+from lkge.models.tables import Gradient, Tables
+
+ATTENTION = "attention"
+"""The table of a_r, (2m, K)."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """How rows are divided: into `components`, of which a relation uses `active`."""
+
+    components: int
+    active: int
+
+    def top(self, attention: Tensor) -> tuple[Tensor, Tensor]:
+        """The n most attended components of each relation, ascending, and their weights α, both
+        (…, n); `attention` (…, K)."""
+        alphas = attention.softmax(-1)
+        chosen = attention.topk(self.active, dim=-1).indices.sort(-1).values
+        return chosen, alphas.gather(-1, chosen)
+
+    def seen(self, rows: Tensor, chosen: Tensor) -> Tensor:
+        """The chosen components of rows (…, d), side by side; shape (…, n·d/K)."""
+        size = rows.shape[-1] // self.components
+        parts = rows.reshape(*rows.shape[:-1], self.components, size)
+        return torch.take_along_dim(parts, chosen.unsqueeze(-1), dim=-2).flatten(-2)
+
+    def weighted(self, rows: Tensor, chosen: Tensor, alphas: Tensor) -> Tensor:
+        """`seen`, each component times its α."""
+        size = rows.shape[-1] // self.components
+        return self.seen(rows, chosen) * alphas.repeat_interleave(size, dim=-1)
+
+
+class DividedMargin:
+    """The margin loss on what relations see of entities, and how far attention is from the top n:
+    mean over the batch of 1 - Σ_{k ∈ top-n(r)} α_r[k]."""
+
+    def __init__(self, division: Division, score: Score, margin: float) -> None:
+        self.division = division
+        self.score = score
+        self.margin = margin
+
+    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """See `Objective`."""
+        device = tables.entity.device
+        facts = torch.from_numpy(batch.facts).long().to(device)
+        corruptions = torch.from_numpy(batch.corruptions).long().to(device)
+        corrupt_object = torch.from_numpy(batch.corrupt_object).to(device)[..., None]
+        entities, places = torch.unique(
+            torch.cat([facts[:, [0, 2]], corruptions], dim=1), return_inverse=True
+        )
+        relations, used = torch.unique(facts[:, 1], return_inverse=True)
+        entity = tables.entity[entities].requires_grad_()
+        relation = tables.relation[relations].requires_grad_()
+        attention = tables.extra[ATTENTION][relations].requires_grad_()
+
+        chosen, alphas = self.division.top(attention)
+        translation = self.score.prepare(self.division.seen(relation, chosen))[used][:, None]
+        seen = self.score.prepare(
+            self.division.weighted(entity[places], chosen[used][:, None], alphas[used][:, None])
+        )
+        subject, target, others = seen[:, :1], seen[:, 1:2], seen[:, 2:]
+        positive = self.score.score(subject, translation, target)[:, 0]
+        negatives = self.score.score(
+            torch.where(corrupt_object, subject, others),
+            translation,
+            torch.where(corrupt_object, others, target),
+        )
+        spread = (1 - alphas.sum(-1))[used].mean()
+        loss = margin_loss(positive, negatives, self.margin) + spread
+        flows = torch.autograd.grad(loss, [entity, relation, attention])
+        gradient.entity.add(entities, flows[0])
+        gradient.relation.add(relations, flows[1])
+        gradient.extra[ATTENTION].add(relations, flows[2])
+        return float(loss.detach())
+
+
+@dataclass(frozen=True)
+class DividedEncoder:
+    """Entities (n, d) as each relation sees them; `relation` are the prepared parts of relations
+    that are in use, (2m, n·d/K), `chosen` and `alphas` their components and weights."""
+
+    division: Division
+    entity: Tensor
+    relation: Tensor
+    chosen: Tensor
+    alphas: Tensor
+    score: Score
+    fused: bool
+
+    @classmethod
+    def of(cls, division: Division, tables: Tables, score: Score, fused: bool) -> DividedEncoder:
+        """Freeze a copy of the tables."""
+        chosen, alphas = division.top(tables.extra[ATTENTION])
+        relation = score.prepare(division.seen(tables.relation, chosen))
+        return cls(division, tables.entity.clone(), relation, chosen, alphas, score, fused)
+
+    def at(self, relation: int) -> TablePredictor:
+        """See `RelationEncoder`."""
+        own = slice(relation, relation + 1)
+        seen = self.division.weighted(self.entity, self.chosen[own], self.alphas[own])
+        return TablePredictor(self.score.prepare(seen), self.relation, self.score, self.fused)

@@ -1,0 +1,37 @@
+"""What rehearsing methods share: a memory that is refreshed when a snapshot is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.snapshots import Snapshot
+from lkge.methods.base import Method, State
+from lkge.methods.parts.memory import Memory
+from lkge.models.model import REMEMBER, Model, stream
+
+
+class Rehearsal(Method):
+    """Keeps `memory` facts; each snapshot replaces half of them with its own."""
+
+    keeps: ClassVar[str] = "up to 5,000 training facts (--memory)"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.memory = Memory()
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Remember some of what is now old."""
+        generator = stream(self.settings.seed, REMEMBER, snapshot.index)
+        self.memory = self.memory.refreshed(snapshot, self.settings.memory, generator)
+
+    def state(self) -> State:
+        """The memory."""
+        return self.memory.named()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self.memory = Memory.from_named(state)

@@ -1,0 +1,100 @@
+"""SI: hold each coordinate by how much its path lowered the loss (Zenke et al., 2017).
+
+    ω = Σ_steps -g·Δθ,   Ω += max(0, ω) / ((θ_end - θ_start)² + ξ),
+    L = L_new + α Σ Ω (θ - θ*)²,
+
+g the gradient of L_new alone, Δθ the step that was taken, θ* the tables of the last snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.snapshots import Snapshot
+from lkge.kernels.rows import RowGradient
+from lkge.methods.base import Method, State, register
+from lkge.methods.parts.anchor import STRENGTHS, Anchor, held
+from lkge.models.model import Model
+from lkge.models.tables import Gradient, Tables, no_tables
+
+DAMPING = 1e-3
+"""ξ: keeps the importance of a coordinate that hardly moved within bounds."""
+
+
+class Moment(NamedTuple):
+    """What a step found in one table: the touched rows, their values, and the gradient of L_new."""
+
+    rows: Tensor
+    values: Tensor
+    slopes: Tensor
+
+
+@register
+class Si(Method):
+    """The path integral of a snapshot becomes importance when the snapshot is learned."""
+
+    name: ClassVar[str] = "si"
+    summary: ClassVar[str] = "hold each coordinate by what its path gained"
+    keeps: ClassVar[str] = "one number a coordinate"
+    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._importance = no_tables(settings.dim, settings.device)
+        self._start = self._path = self._importance
+        self._anchor: Anchor | None = None
+        self._moments: list[Moment] = []
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """A new path starts here; old rows are held where they are."""
+        self._start = model.tables.clone()
+        self._path = model.tables.map(torch.zeros_like)
+        self._anchor = held(self._start, self._importance, self.settings.alpha)
+
+    def penalty(self, model: Model, gradient: Gradient) -> float:
+        """Note the gradient of L_new, then add that of α Σ Ω (θ - θ*)² on the touched rows."""
+        self._moments = [_moment(*parts) for parts in zip(model.tables, gradient, strict=True)]
+        return self._anchor.add_gradient(model.tables, gradient, model.fused) if self._anchor else 0
+
+    def after_step(self, model: Model, gradient: Gradient) -> None:
+        """ω -= g·Δθ."""
+        for path, table, moment in zip(self._path, model.tables, self._moments, strict=True):
+            path[moment.rows] -= moment.slopes * (table[moment.rows] - moment.values)
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Ω += max(0, ω) / ((θ_end - θ_start)² + ξ)."""
+        gained = self._path.map(importance, model.tables, self._start)
+        self._importance = self._importance.grown_to(gained.map(torch.zeros_like)).map(
+            torch.add, gained
+        )
+
+    def state(self) -> State:
+        """Ω for every row."""
+        return self._importance.named("importance")
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._importance = Tables.from_named(state, "importance")
+
+    def working_state(self) -> State:
+        """ω so far."""
+        return self._path.named("path")
+
+    def load_working_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._path = Tables.from_named(state, "path")
+
+
+def importance(path: Tensor, end: Tensor, start: Tensor) -> Tensor:
+    """max(0, ω) / ((θ_end - θ_start)² + ξ), element by element."""
+    return path.clamp(min=0) / ((end - start).square() + DAMPING)
+
+
+def _moment(table: Tensor, gradient: RowGradient) -> Moment:
+    rows = gradient.rows()
+    return Moment(rows, table[rows], gradient.values[rows])
