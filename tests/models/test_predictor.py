@@ -13,7 +13,7 @@ from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
-from lkge.models.predictor import TablePredictor, View
+from lkge.models.predictor import RelationPredictor, TablePredictor, View
 from lkge.models.scores import TransE
 from lkge.models.tables import Tables
 
@@ -147,3 +147,55 @@ def test_an_unknown_name_is_an_error() -> None:
     predictor = made_predictor(on_grid(0, 1, 1, 3), True, Vocabulary(["a"], ["r"]))
     with pytest.raises(UnknownName):
         predictor.top_k("b", "r")
+
+
+class Shifted:
+    """Entities that every relation sees elsewhere: relation r adds r to their first coordinate."""
+
+    def __init__(self, tables: Tables, fused: bool) -> None:
+        self.tables = tables
+        self.fused = fused
+        self.asked: list[int] = []
+
+    def at(self, relation: int) -> TablePredictor:
+        self.asked.append(relation)
+        entity = self.tables.entity.clone()
+        entity[::2, 0] += relation / 8
+        return TablePredictor(
+            entity, self.tables.relation, TransE(), self.fused, subject=self.tables.entity
+        )
+
+
+@BACKENDS
+def test_each_relation_ranks_with_its_own_entities(fused: bool) -> None:
+    tables, facts = on_grid(4, 20, 2, 6), made_facts(4, 60, 20, 2)
+    facts[::3, 1] += 1
+    answers = KnownAnswers.build([facts])
+    views = [View(20, 0), View(20, -1)]
+    encoder = Shifted(tables, fused)
+    ranks = RelationPredictor(encoder).ranks(facts, views, answers)
+    assert encoder.asked == np.unique(facts[:, 1]).tolist()
+    for fact, found in zip(facts, ranks, strict=True):
+        alone = Shifted(tables, fused).at(int(fact[1])).ranks(fact[None], views, answers)
+        assert found.tolist() == alone[0].tolist()
+
+
+def test_an_entity_may_ask_with_another_row_than_it_answers_with() -> None:
+    rows, shifted = torch.zeros(3, 2), torch.tensor([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])
+    asking = TablePredictor(
+        shifted, torch.zeros(2, 2), TransE(), fused=False, subject=rows + torch.tensor([5.0, 0.0])
+    )
+    fact = np.array([[0, 0, 2]], dtype=np.int32)
+    assert asking.queries(fact).tolist() == [[5.0, 0.0]]
+    assert asking.ranks(fact, [View(3, -1)], KnownAnswers.build([])).tolist() == [[1.0]]
+
+
+def test_best_answers_by_relation_have_names() -> None:
+    names = Vocabulary(["a", "b", "c"], ["likes", "knows"])
+    tables = Tables(torch.tensor([[0.0], [1.0], [2.0]]), torch.zeros(4, 1))
+    predictor = RelationPredictor(Shifted(tables, fused=False))
+    with pytest.raises(ValueError, match="without a vocabulary"):
+        predictor.top_k("a", "likes")
+    named = predictor.with_names(names)
+    assert [answer.name for answer in named.top_k("a", "likes", 2)] == ["a", "b"]
+    assert [answer.score for answer in named.top_k("a", "knows", 3)] == [-0.25, -1.0, -2.25]

@@ -60,3 +60,37 @@ def test_a_fresh_gradient_fits_the_tables() -> None:
     gradient = Gradient.like(numbered(3, 2))
     assert [part.values.shape for part in gradient] == [(3, 2), (2, 2)]
     assert [len(part.touched) for part in gradient] == [3, 2]
+
+
+def with_extra(names: list[str]) -> Tables:
+    tables = numbered(2, 1)
+    return Tables(tables.entity, tables.relation, {name: torch.ones(3, 4) for name in names})
+
+
+def test_further_tables_are_mapped_copied_named_and_counted_like_the_two() -> None:
+    tables = with_extra(["scale", "attention"])
+    assert [tuple(table.shape) for table in tables] == [(2, 2), (1, 2), (3, 4), (3, 4)]
+    doubled = tables.map(torch.add, tables)
+    assert doubled.extra["scale"].sum() == 24
+    copy = tables.clone()
+    tables.extra["scale"] += 1
+    assert copy.extra["scale"].sum() == 12
+    named = tables.named("tables")
+    assert set(named) == {f"tables.{n}" for n in ("entity", "relation", "scale", "attention")}
+    back = Tables.from_named({"other.entity": torch.zeros(1), **named}, "tables")
+    assert back.extra.keys() == tables.extra.keys()
+    assert tables.nbytes == (4 + 2 + 12 + 12) * 4
+    gradient = Gradient.like(tables)
+    assert [part.values.shape for part in gradient] == [table.shape for table in tables]
+
+
+def test_their_order_is_that_of_their_names_however_they_came() -> None:
+    one, other = with_extra(["b", "a"]), with_extra(["a", "b"])
+    one.extra["a"], other.extra["a"] = torch.zeros(1), torch.zeros(1)
+    assert [len(table) for table in one] == [len(table) for table in other] == [2, 1, 1, 3]
+
+
+def test_growth_leaves_further_tables_to_their_method() -> None:
+    grown = with_extra(["scale"]).grown_to(numbered(5, 3))
+    assert len(grown.entity) == 5
+    assert grown.extra["scale"].shape == (3, 4)

@@ -1,0 +1,107 @@
+"""Small growing graphs, each with its own difficulty, and runs that can be watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lkge.config import Settings
+from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
+from lkge.data.vocabulary import Vocabulary
+from lkge.evaluation.ranking import Validator
+from lkge.learning.fit import Fit
+from lkge.learning.progress import ignore
+from lkge.methods import Method, method_named
+from lkge.models.model import Model
+from lkge.models.tables import Tables
+
+SETTINGS = Settings(
+    dim=8, batch_size=32, learning_rate=0.01, negatives=4, margin=2.0, max_epochs=3, alpha=0.1
+)
+"""Few epochs, and steps large enough to see what a method does."""
+
+
+def growing_graph(
+    entities: tuple[int, ...] = (18, 24, 30), relations: tuple[int, ...] = (2, 3, 3), seed: int = 0
+) -> GrowingGraph:
+    """Distinct random facts, 40 a snapshot, divided 3:1:1. Every new entity has a training fact."""
+    generator = np.random.default_rng(seed)
+    known: set[tuple[int, int, int]] = set()
+    snapshots = []
+    for index, (num_entities, num_relations) in enumerate(zip(entities, relations, strict=True)):
+        newest = range(entities[index - 1] if index else 0, num_entities)
+        subjects = [*newest, *generator.integers(0, num_entities, 200).tolist()]
+        facts: list[tuple[int, int, int]] = []
+        for s in subjects:
+            fact = (
+                int(s),
+                2 * int(generator.integers(num_relations)),
+                int(generator.integers(num_entities)),
+            )
+            if fact not in known and len(facts) < 40:
+                known.add(fact)
+                facts.append(fact)
+        train, valid, test = np.split(np.array(facts, dtype=np.int32), [24, 32])
+        snapshots.append(Snapshot(index, train, valid, test, num_entities, num_relations))
+    return made_of(*snapshots)
+
+
+def made_of(*snapshots: Snapshot) -> GrowingGraph:
+    """A graph of these snapshots, with made names."""
+    last = snapshots[-1]
+    names = Vocabulary(
+        [f"entity {k}" for k in range(last.num_entities)],
+        [f"relation {k}" for k in range(last.num_relations)],
+    )
+    return GrowingGraph("made", names, snapshots)
+
+
+def with_second(graph: GrowingGraph, **changes: Any) -> GrowingGraph:
+    """The graph with other facts in its second snapshot."""
+    first, second, *rest = graph.snapshots
+    return made_of(first, replace(second, **changes), *rest)
+
+
+def difficult_graphs() -> dict[str, GrowingGraph]:
+    """One graph for each thing that growth may do."""
+    graph = growing_graph()
+    second = graph.snapshots[1]
+    return {
+        "plain": graph,
+        "no new entity": growing_graph(entities=(18, 18, 18), relations=(2, 2, 2)),
+        "one fact": with_second(graph, train=second.train[:1], valid=no_facts(), test=no_facts()),
+        "no training fact": with_second(graph, train=no_facts()),
+        "empty valid": with_second(graph, valid=no_facts()),
+        "empty test": with_second(graph, test=no_facts()),
+        "one snapshot": made_of(graph.snapshots[0]),
+    }
+
+
+def study(model: Model, method: Method, graph: GrowingGraph, index: int) -> None:
+    """One snapshot, hook by hook, in the order that `Method` promises."""
+    snapshot = replace(graph.snapshots[index], test=no_facts())
+    method.grow(model, snapshot)
+    method.begin(model, snapshot)
+    Fit(model, method, snapshot, Validator(graph.snapshots[: index + 1])).run(ignore, lambda: None)
+    method.end(model, snapshot)
+
+
+def lessons(graph: GrowingGraph, settings: Settings) -> Iterator[tuple[Snapshot, Model, Method]]:
+    """Model and method after each snapshot."""
+    model, method = Model(settings), method_named(settings.method)(settings)
+    for index, snapshot in enumerate(graph.snapshots):
+        study(model, method, graph, index)
+        yield snapshot, model, method
+
+
+def bytes_of(tables: Tables) -> bytes:
+    """All rows, to compare bit for bit."""
+    return b"".join(table.numpy().tobytes() for table in tables)
+
+
+def course_of(graph: GrowingGraph, settings: Settings) -> list[bytes]:
+    """The served tables after each snapshot."""
+    return [bytes_of(method.served(model)) for _, model, method in lessons(graph, settings)]

@@ -1,0 +1,68 @@
+"""Where methods meet: at strength zero, on the first snapshot, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lkge.config import Settings
+from lkge.methods import METHODS
+from lkge.testing.graphs import SETTINGS, course_of, growing_graph, made_of
+
+GRAPH = growing_graph()
+
+STRENGTH_ZERO: dict[str, dict[str, Any]] = {
+    "lkge": {"alpha": 0.0, "beta": 0.0, "transfer": False},
+    "ewc": {"alpha": 0.0},
+    "si": {"alpha": 0.0},
+    "gem": {"memory": 0},
+    "emr": {"memory": 0},
+    "dicgrl": {"memory": 0, "components": 1, "active_components": 1},
+}
+"""Settings at which a method is Fine-tune."""
+
+WITHOUT_STRENGTH = {"fine-tune", "snapshot", "re-train", "pnn", "cwr", "mean", "lan"}
+"""Methods that have no such setting."""
+
+LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "gem", "emr"}
+"""Methods that differ from Fine-tune by what they do with the past, and so not on the first."""
+
+DIFFERENT_FROM_THE_START = {"lkge", "mean", "lan", "dicgrl"}
+
+
+def settings_for(name: str, **changes: Any) -> Settings:
+    return SETTINGS.with_changes({"method": name, "memory": 20, **changes})
+
+
+def test_every_method_is_placed() -> None:
+    assert set(METHODS) == set(STRENGTH_ZERO) | WITHOUT_STRENGTH
+    others = LIKE_FINE_TUNE_AT_FIRST | DIFFERENT_FROM_THE_START
+    assert set(METHODS) == others | {"fine-tune"}
+
+
+@pytest.mark.parametrize("name", sorted(STRENGTH_ZERO))
+def test_at_strength_zero_a_method_is_fine_tune(name: str) -> None:
+    off = course_of(GRAPH, settings_for(name, **STRENGTH_ZERO[name]))
+    fine_tune = course_of(GRAPH, settings_for("fine-tune"))
+    if name == "dicgrl":  # its tables have the attention of relations besides
+        off = [mine[: len(theirs)] for mine, theirs in zip(off, fine_tune, strict=True)]
+    assert off == fine_tune
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"fine-tune"}))
+def test_by_default_a_method_is_not_fine_tune(name: str) -> None:
+    """GEM needs some epochs until a step would harm what it remembers."""
+    changes = {"max_epochs": 20, "patience": 20} if name == "gem" else {}
+    defaults = Settings()
+    strength = {"alpha": defaults.alpha, "beta": defaults.beta}
+    mine = course_of(GRAPH, settings_for(name, **strength, **changes))
+    theirs = course_of(GRAPH, settings_for("fine-tune", **changes))
+    assert mine[1] != theirs[1]
+    assert mine[2] != theirs[2]
+
+
+@pytest.mark.parametrize("name", sorted(LIKE_FINE_TUNE_AT_FIRST))
+def test_on_the_first_snapshot_it_is_fine_tune(name: str) -> None:
+    first = made_of(GRAPH.snapshots[0])
+    assert course_of(first, settings_for(name)) == course_of(first, settings_for("fine-tune"))

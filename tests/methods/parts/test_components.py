@@ -1,0 +1,95 @@
+"""What a relation sees of an entity, and the loss on it, against plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tests.kernels.made import gradient_of, made_batch, made_tables
+from torch import Tensor
+
+from lkge.methods.parts.components import ATTENTION, DividedEncoder, DividedMargin, Division
+from lkge.models.scores import TransE
+from lkge.models.tables import Tables
+
+DIVISION = Division(components=4, active=2)
+
+
+def made(seed: int = 0) -> Tables:
+    tables = made_tables(seed, 9, 3, 8)
+    generator = torch.Generator().manual_seed(seed)
+    tables.extra = {ATTENTION: torch.randn(6, 4, generator=generator)}
+    return tables
+
+
+def unit(row: list[float]) -> list[float]:
+    norm = math.sqrt(sum(x * x for x in row))
+    return [x / norm for x in row]
+
+
+def alphas(attention: list[float]) -> list[float]:
+    total = sum(math.exp(a) for a in attention)
+    return [math.exp(a) / total for a in attention]
+
+
+def top(attention: list[float]) -> list[int]:
+    return sorted(sorted(range(4), key=lambda k: -attention[k])[:2])
+
+
+def distance(tables: Tables, s: int, r: int, o: int) -> float:
+    """‖ŝ_r + r̂ - ô_r‖₁ with what r sees of s and o."""
+    attention = tables.extra[ATTENTION][r].tolist()
+    weights, chosen = alphas(attention), top(attention)
+
+    def parts(row: Tensor, weighted: bool) -> list[float]:
+        return [
+            row[2 * k + i].item() * (weights[k] if weighted else 1) for k in chosen for i in (0, 1)
+        ]
+
+    head, tail = (unit(parts(tables.entity[e], True)) for e in (s, o))
+    translation = unit(parts(tables.relation[r], False))
+    return sum(abs(a + b - c) for a, b, c in zip(head, translation, tail, strict=True))
+
+
+def test_the_loss_is_margin_on_what_is_seen_and_attention_off_the_top() -> None:
+    tables, batch = made(), made_batch(1, 5, 3, 9, 3)
+    losses, spreads = [], []
+    for (s, r, o), put_in, on_object in zip(
+        batch.facts.tolist(), batch.corruptions.tolist(), batch.corrupt_object.tolist(), strict=True
+    ):
+        others = [
+            distance(tables, *((s, r, e) if side else (e, r, o)))
+            for e, side in zip(put_in, on_object, strict=True)
+        ]
+        losses.append(max(0.0, 8.0 + distance(tables, s, r, o) - sum(others) / 3))
+        attention = tables.extra[ATTENTION][r].tolist()
+        spreads.append(1 - sum(alphas(attention)[k] for k in top(attention)))
+    found, _ = gradient_of(DividedMargin(DIVISION, TransE(), 8.0), tables, batch)
+    assert found == pytest.approx(sum(losses) / 5 + sum(spreads) / 5, rel=1e-5)
+
+
+def test_components_out_of_use_have_no_gradient() -> None:
+    tables, batch = made(), made_batch(2, 6, 2, 9, 3)
+    _, gradient = gradient_of(DividedMargin(DIVISION, TransE(), 8.0), tables, batch)
+    for entity in range(9):
+        involved = (batch.facts[:, [0, 2]] == entity).any(1) | (batch.corruptions == entity).any(1)
+        used = {
+            k
+            for r in batch.facts[involved, 1].tolist()
+            for k in top(tables.extra[ATTENTION][r].tolist())
+        }
+        for k in set(range(4)) - used:
+            assert not gradient.entity.values[entity, 2 * k : 2 * k + 2].any()
+    assert gradient.entity.values.any()
+    assert gradient.extra[ATTENTION].values.any()
+
+
+def test_ranking_sees_what_training_sees() -> None:
+    tables = made()
+    encoder = DividedEncoder.of(DIVISION, tables, TransE(), fused=False)
+    for r in range(6):
+        predictor = encoder.at(r)
+        for s, o in ((0, 1), (2, 2), (8, 3)):
+            score = TransE().score(predictor.entity[s], predictor.relation[r], predictor.entity[o])
+            assert -float(score) == pytest.approx(distance(tables, s, r, o), rel=1e-5)

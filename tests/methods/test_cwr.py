@@ -1,0 +1,56 @@
+"""CWR: what answers is the mean of all temporary models, weighted by the facts each has seen."""
+
+from __future__ import annotations
+
+import torch
+
+from lkge.methods.cwr import Cwr, merged
+from lkge.methods.parts.counts import fact_counts
+from lkge.testing.graphs import SETTINGS, growing_graph, lessons
+
+GRAPH = growing_graph()
+CWR = SETTINGS.with_changes({"method": "cwr"})
+ALONE = SETTINGS.with_changes({"method": "snapshot"})
+
+
+def test_the_served_row_is_the_weighted_mean_of_the_models_of_each_snapshot() -> None:
+    """Snapshot learns just what CWR's temporary models learn."""
+    temporary = [model.tables.clone() for _, model, _ in lessons(GRAPH, ALONE)]
+    counts = [fact_counts(snapshot.train, snapshot) for snapshot in GRAPH.snapshots]
+    for snapshot, model, method in lessons(GRAPH, CWR):
+        served = method.served(model).entity
+        seen = 0
+        for entity in range(snapshot.num_entities):
+            shares = [
+                (float(counts[j].entity[entity]), temporary[j].entity[entity])
+                for j in range(snapshot.index + 1)
+                if entity < len(counts[j].entity) and counts[j].entity[entity] > 0
+            ]
+            if shares:
+                total = sum(share for share, _ in shares)
+                mean = sum((share / total * row for share, row in shares), torch.zeros(8))
+                torch.testing.assert_close(served[entity], mean, rtol=0, atol=1e-6)
+                seen += len(shares) > 1
+        assert seen or snapshot.index == 0
+
+
+def test_a_row_without_new_facts_stays_as_it_is() -> None:
+    course = lessons(GRAPH, CWR)
+    _, model, _ = next(course)
+    before = model.tables.entity.clone()
+    snapshot, model, _ = next(course)
+    idle = fact_counts(snapshot.train, snapshot).entity[: len(before)] == 0
+    assert 0 < idle.sum() < len(before)
+    assert model.tables.entity[: len(before)][idle].equal(before[idle])
+    assert not model.tables.entity[: len(before)][~idle].equal(before[~idle])
+
+
+def test_the_mean_by_hand() -> None:
+    old, new = torch.tensor([[0.0], [4.0], [1.0]]), torch.tensor([[8.0], [8.0], [3.0]])
+    assert merged(old, new, torch.tensor([0.25, 0.0, 1.0])).tolist() == [[2.0], [4.0], [3.0]]
+
+
+def test_only_counts_are_carried() -> None:
+    *_, (snapshot, _, method) = lessons(GRAPH, CWR)
+    assert isinstance(method, Cwr)
+    assert method.carried_bytes() == 4 * (snapshot.num_entities + 2 * snapshot.num_relations)
