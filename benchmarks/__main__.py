@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import kernels, peers
+from benchmarks import jobs, kernels, peers
 from benchmarks.comparison import Comparison
 from benchmarks.whole_run import peak_memory, start_up
 from lkge.api import load
@@ -32,6 +32,7 @@ def main() -> None:
     data = parser.parse_args().data
     graph = load("ENTITY", data) if data else load("brick")
     comparisons = [kernels.step(graph), *kernels.ranking(graph), *peers.epoch(graph)]
+    comparisons += jobs.side_by_side(data) if data else []
     others = [*start_up(), *(peak_memory(data) if data else [])]
     console = Console()
     console.print(_terminal(comparisons))
