@@ -1,0 +1,234 @@
+"""What MEAN and LAN share: they learn from the first snapshot how an entity follows from its
+neighbours, and encode later entities from their facts without learning any more.
+
+An entity's neighbourhood is drawn where the entity first appears and then stays. A later entity is
+encoded from its facts whose relation was trained and whose other end has a vector; one that is
+reached through other new entities alone follows in a second pass, a third, and so on. Its vector
+becomes its row, so that it is a neighbour like any other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from lkge.config import Settings
+from lkge.data.batches import Batch
+from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
+from lkge.kernels.rows import RowGradient
+from lkge.methods.base import Method, State
+from lkge.methods.parts.neighbours import Neighbourhoods
+from lkge.models.encoders import project
+from lkge.models.model import ENCODE, NEIGHBOURS, Model, stream, xavier_tables
+from lkge.models.objectives import Objective
+from lkge.models.scores import Score
+from lkge.models.tables import Gradient, Tables
+
+Encode = Callable[[Tables, Tensor, Tensor], Tensor]
+"""Rows (k, d) of entities (k,) as each looks to a query relation (k,), from tables."""
+
+TRANSITION = "transition"
+
+
+class Inductive(Method, ABC):
+    """Trains on D_1; afterwards every old row stays, bit for bit.
+
+    A relation that D_1 does not have gets a zero row, that is, no translation. An entity without a
+    usable fact keeps its random row.
+    """
+
+    keeps: ClassVar[str] = "up to `neighbours` facts an entity"
+    sees_query: ClassVar[bool]
+    """Whether an entity looks different to each query relation."""
+    relation_wise: ClassVar[tuple[str, ...]] = (TRANSITION,)
+    """Those of its own tables that have a row for each relation."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.near = Neighbourhoods.none(device=settings.device)
+        self.trained = torch.zeros(0, dtype=torch.uint8)
+
+    @abstractmethod
+    def drawn(self, num_relations: int, generator: np.random.Generator) -> dict[str, Tensor]:
+        """Random tables of its own, before the first snapshot."""
+
+    @abstractmethod
+    def encode(self, score: Score, tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+        """Rows (k, d) of entities (k,) as each looks to its query relation (k,)."""
+
+    @abstractmethod
+    def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
+        """Rows (k, d) of new entities (k,), with which they are neighbours of others."""
+
+    def grow(self, model: Model, snapshot: Snapshot) -> None:
+        """Draw the neighbourhoods of what is new; after the first snapshot, encode it."""
+        first = len(model.tables.entity)
+        super().grow(model, snapshot)
+        edges = with_inverses(snapshot.train)
+        if snapshot.index == 0:
+            self._begin_with(model, snapshot, edges)
+        self._widen(model, snapshot.num_relations)
+        if snapshot.index > 0:
+            self._encode_new(model, snapshot, edges, first)
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        """D_1, and nothing afterwards."""
+        return snapshot.train if snapshot.index == 0 else no_facts()
+
+    def objective(self, model: Model) -> Objective:
+        """The model's loss, on encoded entities."""
+
+        def encode(tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+            return self.encode(model.score, tables, entities, queries)
+
+        return EncodedObjective(model.objective, encode, self.sees_query)
+
+    def note(self) -> str:
+        """How many relations were never trained, and how many entities never encoded."""
+        untrained, bare = (self.trained == 0).view(-1, 2)[:, 0], self.near.counts == 0
+        lacks = {"relations were never trained": untrained, "entities could not be encoded": bare}
+        return "; ".join(
+            f"{int(rows.sum())} of {len(rows)} {what}" for what, rows in lacks.items() if rows.any()
+        )
+
+    def state(self) -> State:
+        """Neighbourhoods, and which relations D_1 has."""
+        return {**self.near.named(), "trained": self.trained}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self.near = Neighbourhoods.from_named(state).to(self.settings.device)
+        self.trained = state["trained"]
+
+    def _begin_with(self, model: Model, snapshot: Snapshot, edges: Facts) -> None:
+        """Neighbourhoods from D_1, and tables to learn."""
+        size = 2 * snapshot.num_relations
+        self.trained = torch.from_numpy(np.bincount(edges[:, 1], minlength=size) > 0).byte()
+        model.tables.relation[self.trained == 0] = 0
+        self.near = self._sampled(edges, snapshot, 0)
+        drawn = self.drawn(snapshot.num_relations, stream(self.settings.seed, ENCODE))
+        model.tables.extra = {name: t.to(self.settings.device) for name, t in drawn.items()}
+
+    def _widen(self, model: Model, num_relations: int) -> None:
+        """Zero rows for relations that come after the first snapshot."""
+        size = 2 * num_relations
+        model.tables.relation[len(self.trained) :] = 0
+        self.trained = grown(self.trained, size)
+        model.tables.extra = {
+            name: grown(table, size) if name in self.relation_wise else table
+            for name, table in model.tables.extra.items()
+        }
+
+    def _encode_new(self, model: Model, snapshot: Snapshot, edges: Facts, first: int) -> None:
+        """Pass by pass: entities from `first` on that have a usable fact by now."""
+        self.near = self.near.joined(
+            Neighbourhoods.none(snapshot.num_entities, self.settings.device)
+        )
+        edges = edges[(edges[:, 0] >= first) & self.trained.bool().numpy()[edges[:, 1]]]
+        turn = 0
+        while len(usable := edges[self._usable(edges)]):
+            self.near = self.near.joined(self._sampled(usable, snapshot, turn))
+            new = torch.from_numpy(np.unique(usable[:, 0])).long().to(self.settings.device)
+            with torch.no_grad():
+                model.tables.entity[new] = self.vectors(model.score, model.tables, new)
+            turn += 1
+
+    def _usable(self, edges: Facts) -> NDArray[np.bool_]:
+        """Whether a fact leads from an entity without a vector to one that has one."""
+        encoded = (self.near.counts > 0).cpu().numpy()
+        usable: NDArray[np.bool_] = ~encoded[edges[:, 0]] & encoded[edges[:, 2]]
+        return usable
+
+    def _sampled(self, edges: Facts, snapshot: Snapshot, turn: int) -> Neighbourhoods:
+        generator = stream(self.settings.seed, NEIGHBOURS, snapshot.index, turn)
+        return Neighbourhoods.sampled(
+            edges, snapshot.num_entities, self.settings.neighbours, generator
+        ).to(self.settings.device)
+
+
+class EncodedObjective:
+    """Another objective on encoded rows, differentiated through the encoder by torch."""
+
+    def __init__(self, objective: Objective, encode: Encode, sees_query: bool) -> None:
+        self.objective = objective
+        self._encode = encode
+        self._sees_query = sees_query
+
+    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """See `Objective`. An entity that is encoded anew for each relation is as many rows."""
+        asked, seen = renumbered(batch, self._sees_query)
+        device = tables.entity.device
+        entities, queries = torch.from_numpy(asked).to(device).T
+        variables = tables.map(lambda table: table.detach().requires_grad_())
+        rows = self._encode(variables, entities, queries)
+        encoded = Tables(rows.detach(), tables.relation)
+        on_rows = RowGradient.like(encoded.entity)
+        loss = self.objective.add_gradient(encoded, seen, Gradient(on_rows, gradient.relation))
+        names = sorted(tables.extra)
+        leaves = [variables.entity, *(variables.extra[name] for name in names)]
+        parts = [gradient.entity, *(gradient.extra[name] for name in names)]
+        flows = torch.autograd.grad(rows, leaves, on_rows.values)
+        for part, flow in zip(parts, flows, strict=True):
+            used = flow.any(dim=1).nonzero().squeeze(1)
+            part.add(used, flow[used])
+        return loss
+
+
+def renumbered(batch: Batch, sees_query: bool) -> tuple[NDArray[np.int64], Batch]:
+    """The distinct (entity, query relation) of a batch, (k, 2), and the batch by their numbers.
+
+    What stands as subject of r is asked about r, what stands as object about r⁻¹. An encoder that
+    does not see the query has query 0 everywhere.
+    """
+    subjects, relations, objects = batch.facts.astype(np.int64).T
+    forward = relations if sees_query else np.zeros_like(relations)
+    backward = relations ^ 1 if sees_query else forward
+    sides = np.where(batch.corrupt_object, backward[:, None], forward[:, None])
+    width = int(max(forward.max(), backward.max())) + 1
+    keys = np.concatenate(
+        [
+            subjects * width + forward,
+            objects * width + backward,
+            (batch.corruptions.astype(np.int64) * width + sides).ravel(),
+        ]
+    )
+    distinct, places = np.unique(keys, return_inverse=True)
+    heads, tails, corruptions = np.split(places.astype(np.int32), [len(batch), 2 * len(batch)])
+    facts = np.stack([heads, batch.facts[:, 1], tails], axis=1)
+    seen = Batch(facts, corruptions.reshape(batch.corruptions.shape), batch.corrupt_object)
+    return np.stack([distinct // width, distinct % width], axis=1), seen
+
+
+def transitions(score: Score, tables: Tables, near: Neighbourhoods) -> Tensor:
+    """x̂_o - (ŵ_r·x̂_o) ŵ_r for each distinct neighbour (r, o), (p, d). ŵ is w / ‖w‖₂; x̂ is prepared
+    for the score, so that learned and encoded rows have one scale."""
+    rows = score.prepare(tables.entity)
+    directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
+    return project(
+        functional.embedding(near.pairs.others, rows),
+        functional.embedding(near.pairs.relations, directions),
+    )
+
+
+def or_own(rows: Tensor, counts: Tensor, own: Tensor, entities: Tensor) -> Tensor:
+    """Encoded rows (k, d) of entities (k,); one whose count of neighbours is zero is its own row,
+    which does not learn by it."""
+    bare = (counts == 0).nonzero().squeeze(1)
+    return rows.index_copy(0, bare, own.detach()[entities[bare]]) if len(bare) else rows
+
+
+def grown(table: Tensor, size: int) -> Tensor:
+    """The table with zero rows up to the given size."""
+    return torch.cat([table, table.new_zeros(size - len(table), *table.shape[1:])])
+
+
+def xavier(rows: int, dim: int, generator: np.random.Generator) -> Tensor:
+    """A table (rows, dim) by the rule of `xavier_tables`."""
+    return xavier_tables(rows, 0, dim, generator).entity

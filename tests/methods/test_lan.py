@@ -1,0 +1,173 @@
+"""LAN: what a neighbour weighs depends on the query, by logic and by what was learned."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.kernels.made import gradient_of
+from tests.methods import plain_encoders as plain
+from tests.methods.inductive_graph import (
+    PAST,
+    as_lists,
+    assert_differences,
+    begun,
+    course,
+    exact,
+    some_batch,
+)
+from tests.methods.plain_python import Table, both_ways
+from torch import Tensor
+
+from lkge.methods.lan import Lan
+from lkge.methods.parts.attention import Attention
+from lkge.methods.parts.inductive import Inductive
+from lkge.methods.parts.logic import LEAST
+from lkge.models.model import Model
+from lkge.models.predictor import RelationPredictor, TablePredictor
+
+
+def implies(num_relations: int) -> Table:
+    """P(p ⇒ q) in the first snapshot."""
+    size = range(2 * num_relations)
+    return [[plain.implied(p, q, both_ways(PAST)) for q in size] for p in size]
+
+
+def attention_of(method: Inductive, model: Model) -> Attention:
+    assert isinstance(method, Lan)
+    predictor = method.predictor(model)
+    assert isinstance(predictor, RelationPredictor)
+    return predictor.encoder.attention  # type: ignore[attr-defined, no-any-return]
+
+
+def at(method: Inductive, model: Model, relation: int) -> TablePredictor:
+    predictor = method.predictor(model)
+    assert isinstance(predictor, RelationPredictor)
+    return predictor.encoder.at(relation)
+
+
+def test_weights_are_those_of_the_formulas() -> None:
+    for method, model in course("lan"):
+        attention = attention_of(method, model)
+        near, tables = plain.listed(method.near), as_lists(model.tables)
+        strengths = implies(len(tables["relation"]) // 2)
+        for query in range(len(tables["relation"])):
+            weighed = attention.weigh_all(query)
+            for entity, (a, b) in enumerate(zip(weighed.starts, weighed.starts[1:], strict=False)):
+                expected = plain.lan_weights(entity, query, near, strengths, LEAST, tables)
+                torch.testing.assert_close(weighed.weights[a:b], torch.tensor(expected))
+
+
+def test_weights_sum_to_one_for_every_entity_and_query() -> None:
+    *_, (method, model) = course("lan")
+    attention = attention_of(method, model)
+    has = (method.near.counts > 0).float()
+    for query in range(8):
+        weights = attention.weigh_all(query).weights
+        assert (weights > 0).all()
+        sums = torch.zeros(11).index_add(0, method.near.subjects, weights)
+        torch.testing.assert_close(sums, has)
+
+
+@pytest.mark.parametrize("silent", ["logic", "learned"])
+def test_either_part_makes_the_weights_depend_on_the_query(silent: str) -> None:
+    method, model = begun("lan")
+    if silent == "learned":
+        model.tables.extra["vector"].zero_()
+    attention = attention_of(method, model)
+    if silent == "logic":
+        attention.logic.implies.zero_()
+    weights = [attention.weigh_all(query).weights for query in (0, 2, 3)]
+    assert not torch.isclose(weights[0], weights[1]).all()
+    assert not torch.isclose(weights[1], weights[2]).all()
+
+
+def test_a_relation_that_was_never_seen_leaves_the_weights_to_what_was_learned() -> None:
+    *_, (method, model) = course("lan")
+    attention = attention_of(method, model)
+    model.tables.extra["query"][6:].zero_()
+    weights = attention.weigh_all(6).weights
+    assert torch.equal(weights, attention.weigh_all(7).weights)
+    attention.logic.implies.zero_()
+    torch.testing.assert_close(weights, attention.weigh_all(6).weights)
+
+
+def test_mixed_queries_are_weighed_like_one_at_a_time() -> None:
+    *_, (method, model) = course("lan")
+    attention = attention_of(method, model)
+    entities, queries = torch.tensor([5, 0, 5, 8, 2]), torch.tensor([1, 1, 6, 0, 3])
+    rows = attention.rows(attention.weigh(entities, queries))
+    for row, entity, query in zip(rows, entities, queries.tolist(), strict=True):
+        torch.testing.assert_close(row, attention.rows(attention.weigh_all(query))[entity])
+
+
+def test_subjects_are_asked_about_r_and_candidates_about_its_inverse() -> None:
+    for method, model in course("lan"):
+        for relation in (2, 3, 4):
+            asked = at(method, model, relation)
+            assert asked.subject is not None
+            torch.testing.assert_close(asked.subject, plain_rows(method, model, relation))
+            torch.testing.assert_close(asked.entity, plain_rows(method, model, relation ^ 1))
+
+
+def plain_rows(method: Inductive, model: Model, query: int) -> Tensor:
+    """All entities as a query sees them, of length one."""
+    near, tables = plain.listed(method.near), as_lists(model.tables)
+    strengths = implies(len(tables["relation"]) // 2)
+    rows = [plain.lan_row(e, query, near, strengths, LEAST, tables) for e in range(len(near))]
+    return torch.tensor([plain.unit(row) for row in rows])
+
+
+def test_a_question_is_answered_alike_whatever_was_asked_before() -> None:
+    *_, (method, model) = course("lan")
+    predictor = method.predictor(model)
+    assert isinstance(predictor, RelationPredictor)
+    for relation in (0, 1, 5, 0, 3, 2):
+        again, fresh = predictor.encoder.at(relation), at(method, model, relation)
+        assert torch.equal(again.entity, fresh.entity)
+        assert again.subject is not None
+        assert fresh.subject is not None
+        assert torch.equal(again.subject, fresh.subject)
+
+
+def test_a_predictor_never_changes() -> None:
+    method, model = begun("lan")
+    predictor = method.predictor(model)
+    assert isinstance(predictor, RelationPredictor)
+    before = predictor.encoder.at(2).entity.clone()
+    predictor = method.predictor(model)
+    assert isinstance(predictor, RelationPredictor)
+    for table in model.tables:
+        table.add_(1)
+    assert torch.equal(predictor.encoder.at(2).entity, before)
+
+
+@pytest.mark.parametrize("neighbours", [64, 2])
+def test_the_gradient_is_that_of_the_plain_loss(neighbours: int) -> None:
+    method, model = begun("lan", backend="torch", neighbours=neighbours)
+    batch, near, margin = some_batch(), plain.listed(method.near), 4.0
+    strengths = implies(3)
+    tables = exact(model.tables)
+    model.objective.margin = margin  # type: ignore[attr-defined]
+    loss, gradient = gradient_of(method.objective(model), tables, batch)
+
+    def plain_loss(rows: dict[str, Table]) -> float:
+        encoded = plain.margin_loss(
+            batch,
+            rows["relation"],
+            margin,
+            lambda e, q: plain.lan_row(e, q, near, strengths, LEAST, rows),
+        )
+        own = plain.margin_loss(batch, rows["relation"], margin, lambda e, _: rows["entity"][e])
+        return encoded + own
+
+    assert loss == pytest.approx(plain_loss(as_lists(tables)), rel=1e-6)
+    assert_differences(tables, gradient, plain_loss)
+
+
+def test_both_backends_have_one_gradient() -> None:
+    gradients = []
+    for backend in ("numba", "torch"):
+        method, model = begun("lan", backend=backend)
+        gradients.append(gradient_of(method.objective(model), model.tables, some_batch())[1])
+    for mine, twin in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine.values, twin.values)
