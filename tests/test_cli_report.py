@@ -78,6 +78,17 @@ def test_several_runs_are_reported_in_the_working_folder(
     assert list((tmp_path / "report").glob("*.html"))
 
 
+def test_the_folder_of_a_study_means_all_its_results(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        tree = results(seed, 0.3).to_json()
+        (tmp_path / f"brick-lkge-{seed}.json").write_text(json.dumps(tree), encoding="utf-8")
+    found = lkge(tmp_path, "--json")
+    assert [system["seeds"] for system in json.loads(found.stdout)["systems"]] == [[1, 2]]
+    assert (tmp_path / "index.html").is_file()
+    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
+    assert_refused(lkge(tmp_path), "other.json", "not the results of a run")
+
+
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     assert_refused(lkge(tmp_path), str(tmp_path), "results.json")
     assert_refused(lkge(tmp_path / "nowhere"), "nowhere", "results.json")

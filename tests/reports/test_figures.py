@@ -56,6 +56,26 @@ def test_several_systems_are_compared_and_datasets_named(make_run: MakeRun) -> N
     assert len(set(stems)) == len(stems) == 12
 
 
+def test_a_crowded_dataset_has_a_panel_for_each_of_its_best_only(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lkge.reports.figures.OF_ALL", ())
+    runs = [make_run(method=f"m{k}", mrr=k / 100, snapshots=1) for k in range(1, 8)]
+    assert [one.stem for one in figures.draw(runs[1:])] == [
+        *("mrr-over-snapshots", "matrix", "time-per-snapshot"),
+    ]
+    (crowded,) = figures.draw(runs)
+    assert crowded.stem == "mrr-over-snapshots"
+    assert "6 systems with the highest MRR" in crowded.caption
+    assert [run.method for run in figures.best_runs(runs)] == [f"m{k}" for k in range(2, 8)]
+
+
+def test_one_system_on_several_datasets_is_named_once(make_run: MakeRun) -> None:
+    figure = figures.mrr_over_snapshots([make_run("A"), make_run("B")])
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["A", "B"]
+    assert figure.get_suptitle().endswith(": lkge")
+
+
 def test_the_same_results_give_the_same_svg_whatever_the_user_prefers(make_run: MakeRun) -> None:
     import matplotlib
 

@@ -126,6 +126,13 @@ def test_panels_hold_both_matrices_records_of_each_seed_and_settings(make_run: M
     assert 'class="faint">0.117<' in text
 
 
+def test_what_a_method_has_to_say_of_a_snapshot_is_shown(make_run: MakeRun) -> None:
+    run = make_run(snapshots=2)
+    noted = replace(run.snapshots[1], note="3 relations < 5 unseen")
+    text = page([replace(run, snapshots=(run.snapshots[0], noted))], [])
+    assert '<p class="note">Snapshot 2: 3 relations &lt; 5 unseen.</p>' in text
+
+
 def test_single_snapshots_and_runs_without_results_have_a_page(make_run: MakeRun) -> None:
     nothing = replace(make_run(method="none"), snapshots=(), protocols={})
     text = page([make_run(snapshots=1), nothing], [])

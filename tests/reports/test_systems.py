@@ -28,6 +28,31 @@ def test_variants_of_a_method_are_named_by_what_sets_them_apart(make_run: MakeRu
     assert names == ["lkge", "lkge, no autoencoder", "lkge, alpha 0.5, beta 1.0"]
 
 
+def test_a_part_that_is_off_is_named_even_without_its_siblings(make_run: MakeRun) -> None:
+    (system,) = systems_of([make_run(fine_tuning=False, alpha=0.5)])
+    assert system.name == "lkge, no fine-tuning"
+
+
+def test_a_setting_that_came_later_makes_no_other_system(make_run: MakeRun) -> None:
+    new, old = make_run(seed=1), make_run(seed=2)
+    known = {name: value for name, value in old.settings.items() if name != "memory"}
+    (system,) = systems_of([new, replace(old, settings=known)])
+    assert (system.name, system.seeds) == ("lkge", [1, 2])
+
+
+def test_a_reference_is_never_the_best(make_run: MakeRun) -> None:
+    runs = [
+        make_run(method="re-train", mrr=0.4),
+        make_run(mrr=0.3),
+        make_run(method="snapshot", mrr=0.1),
+    ]
+    retrain, lkge, snapshot = systems_of(runs)
+    champion = best_text([retrain, lkge, snapshot], MRR)
+    assert lkge.is_best(MRR, champion)
+    assert not snapshot.is_best(MRR, champion)
+    assert not retrain.is_best(MRR, MRR.text(retrain.spread(MRR).mean))
+
+
 def test_datasets_come_together_in_the_order_of_their_first_runs(make_run: MakeRun) -> None:
     runs = [make_run("B"), make_run("A"), make_run("B", "snapshot")]
     groups = by_dataset(systems_of(runs))

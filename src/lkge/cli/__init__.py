@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import lkge
-from lkge.cli import datasets, report, run
+from lkge.cli import bench, datasets, methods, report, run, tune
 from lkge.cli.output import INTERRUPTED, fail, say_error
 from lkge.errors import LkgeError
 
@@ -42,8 +42,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(datasets.app, name="datasets")
+app.command("methods")(methods.command)
 app.command("run")(run.command)
 app.command("report")(report.command)
+app.command("bench")(bench.command)
+app.command("tune")(tune.command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders, or a study's.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -29,12 +30,12 @@ def command(
 ) -> None:
     """Print tables, and draw figures and one self-contained page, of one or more runs.
 
-    Runs that differ only in their seed are averaged.
+    Runs that differ only in their seed are averaged. The folder of `lkge bench` means all its runs.
     """
     from lkge.reports.page import write_report
     from lkge.reports.tables import summary_rows, terminal_tables
 
-    results = [read_results(run) for run in runs]
+    results = [each for run in runs for each in results_of(run)]
     folder = out or (runs[0] if len(runs) == 1 else Path("report"))
     page = write_report(results, folder)
     if as_json:
@@ -46,16 +47,19 @@ def command(
     screen.print(f"Open {page}; the figures are in {folder / 'figures'}", soft_wrap=True)
 
 
-def read_results(run: Path) -> Results:
-    """What `results.json` of a run folder holds."""
-    from lkge.evaluation.results import Results
+def results_of(folder: Path) -> list[Results]:
+    """What `results.json` of a run folder holds, or all the JSON files of the folder of a study."""
+    from lkge.bench.kept import RESULTS, read_results, results_in
 
-    file = run / "results.json"
-    try:
-        return Results.from_json(json.loads(file.read_text(encoding="utf-8")))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        begun = (run / "config.toml").is_file()
-        remedy = f"finish it with: {resume_line(run)}" if begun else "is it a folder of lkge run?"
-        raise RunError(f"{run}: no results.json here: {remedy}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file}: not the results of a run: {error}") from error
+    if (folder / RESULTS).is_file():
+        return [read_results(folder / RESULTS)]
+    begun = (folder / "config.toml").is_file()
+    found = [] if begun else results_in(folder)
+    if not found:
+        remedy = (
+            f"finish it with: {resume_line(folder)}"
+            if begun
+            else "is it a folder of lkge run or lkge bench?"
+        )
+        raise RunError(f"{folder}: no {RESULTS} here: {remedy}")
+    return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lkge.bench.study import short_name
 from lkge.cli.flags import option, settings_from, takes_settings
 from lkge.cli.output import (
     INTERRUPTED,
@@ -68,8 +69,7 @@ def command(
 
 def default_folder(settings: Settings) -> Path:
     """`runs/<dataset>-<method>-<seed>`; a dataset given as a path lends its last name."""
-    dataset = Path(settings.dataset).resolve().name.removesuffix(".zip")
-    return Path("runs") / f"{dataset}-{settings.method}-{settings.seed}"
+    return Path("runs") / f"{short_name(settings.dataset)}-{settings.method}-{settings.seed}"
 
 
 def resume_line(folder: Path, data: Path | None = None) -> str:

@@ -109,7 +109,7 @@ def render(figure: Figure) -> Rendered:
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
     unsaid = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     png, svg = io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", metadata={"Software": None})

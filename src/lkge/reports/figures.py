@@ -160,13 +160,12 @@ OF_ALL = (
         "Learning time up to and with each snapshot, validation included, tests excluded.",
     ),
 )
+LINES = (
+    "Each line is one model on the test sets of its own and all earlier snapshots. Where a "
+    "line runs below those before it, older facts were forgotten; above them, they gained."
+)
 OF_DATASET = (
-    Plan(
-        "mrr-over-snapshots",
-        mrr_over_snapshots,
-        "Each line is one model on the test sets of its own and all earlier snapshots. Where a "
-        "line runs below those before it, older facts were forgotten; above them, they gained.",
-    ),
+    Plan("mrr-over-snapshots", mrr_over_snapshots, LINES),
     Plan(
         "matrix",
         matrix_heatmap,
@@ -176,6 +175,16 @@ OF_DATASET = (
         "time-per-snapshot",
         time_per_snapshot,
         "Time to learn each snapshot, training and validation apart.",
+    ),
+)
+
+MOST_IN_FULL = 6
+"""With more systems on a dataset, only the best have a panel each."""
+OF_CROWDED_DATASET = (
+    Plan(
+        "mrr-over-snapshots",
+        lambda results: mrr_over_snapshots(best_runs(results)),
+        f"The {MOST_IN_FULL} systems with the highest MRR. {LINES}",
     ),
 )
 
@@ -198,8 +207,15 @@ def draw(results: Sequence[Results]) -> list[Drawing]:
     return [_drawing(plan, systems) for plan in OF_ALL if len(systems) > 1] + [
         _drawing(plan, group, dataset, stems[dataset])
         for dataset, group in groups.items()
-        for plan in OF_DATASET
+        for plan in (OF_DATASET if len(group) <= MOST_IN_FULL else OF_CROWDED_DATASET)
     ]
+
+
+def best_runs(results: Sequence[Results]) -> list[Results]:
+    """The runs of the systems with the highest MRR, in the order that they had."""
+    systems = systems_of(results)
+    best = marks.ranking(systems, MEASURES[PROTOCOLS[0]][0])[:MOST_IN_FULL]
+    return [run for system in systems if system.name in best for run in system.runs]
 
 
 def draw_all(results: Sequence[Results], folder: Path) -> list[Path]:

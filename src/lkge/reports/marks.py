@@ -33,24 +33,23 @@ class Series:
 
 
 def system_panels(systems: Sequence[System]) -> tuple[Figure, list[Axes]]:
-    """A panel for each system with its name; one alone is larger and needs none."""
+    """A panel for each system with what sets it apart; one alone is larger and needs nothing."""
     if len(systems) == 1:
         return drawing.panels(1, columns=1, size=(5.6, 3.4))
     columns = 3 if len(systems) in (5, 6, 9) else 4
     figure, axes = drawing.panels(len(systems), columns=columns, size=(2.7, 2.3))
-    several = len({system.dataset for system in systems}) > 1
+    datasets = {system.dataset for system in systems}
+    names = {system.name for system in systems}
     for panel, system in zip(axes, systems, strict=True):
-        name = f"{system.dataset}: {system.name}" if several else system.name
-        panel.set_title(drawing.label(name))
+        parts = [system.dataset] * (len(datasets) > 1) + [system.name] * (len(names) > 1)
+        panel.set_title(drawing.label(": ".join(parts)))
     return figure, axes
 
 
 def title(words: str, systems: Sequence[System]) -> str:
-    """The words, and the dataset or the one system that they are about."""
-    datasets = {system.dataset for system in systems}
-    names = [*datasets] if len(datasets) == 1 else []
-    if len(systems) == 1:
-        names.append(systems[0].name)
+    """The words, and the dataset and the system that all of it is about."""
+    kinds = ({system.dataset for system in systems}, {system.name for system in systems})
+    names = [name for kind in kinds if len(kind) == 1 for name in kind]
     return f"{words}: {', '.join(map(drawing.label, names))}" if names else words
 
 
@@ -164,15 +163,16 @@ def _bars(
     panel: Axes, group: Sequence[System], names: Sequence[str], series: Series, offset: float
 ) -> None:
     champion = best_text(group, series.measure)
-    found = [(names.index(system.name) + offset, system.spread(series.measure)) for system in group]
+    places = [names.index(system.name) + offset for system in group]
+    spreads = [system.spread(series.measure) for system in group]
     panel.barh(
-        [place for place, _ in found],
-        [0.0 if math.isnan(value.mean) else value.mean for _, value in found],
+        places,
+        [0.0 if math.isnan(value.mean) else value.mean for value in spreads],
         0.36,
         color=series.colour,
         label=series.name,
     )
-    for place, value in found:
+    for system, place, value in zip(group, places, spreads, strict=True):
         words = text.number(value.mean)
         reach = 0.0 if math.isnan(value.mean) else value.mean
         error = 0.0 if math.isnan(value.deviation) else value.deviation
@@ -186,7 +186,7 @@ def _bars(
             ha="right" if reach < 0 else "left",
             va="center",
             size=7.5,
-            fontweight="bold" if words == champion else "normal",
+            fontweight="bold" if system.is_best(series.measure, champion) else "normal",
         )
 
 

@@ -121,7 +121,8 @@ def _footer() -> Html:
             "MRR and Hits are of the last model on all test sets together. FWT: MRR on a snapshot "
             "before training on it. BWT: change of MRR on earlier snapshots since they were "
             "learned. Time is for training with validation. Carried is the most that a method "
-            "keeps from one snapshot to the next.",
+            "keeps from one snapshot to the next. The best is bold; a method that keeps every "
+            "fact is a reference and does not compete.",
         ),
     )
 

@@ -31,7 +31,8 @@ def dataset_section(anchor: str, dataset: str, systems: Sequence[System], figure
 
 
 def _cards(systems: Sequence[System]) -> Html:
-    """The best of each measure, and whose it is when there is a choice."""
+    """The best of each measure among those that compete, and whose it is when there is a choice."""
+    rivals = [system for system in systems if system.competes] or systems
     paper, current = (MEASURES[protocol] for protocol in PROTOCOLS)
     chosen = (
         ("MRR, paper", paper[0]),
@@ -41,7 +42,7 @@ def _cards(systems: Sequence[System]) -> Html:
         ("Time", TIME),
         ("Carried", STATE),
     )
-    return tag("dl", *(_card(title, measure, systems) for title, measure in chosen), class_="cards")
+    return tag("dl", *(_card(title, measure, rivals) for title, measure in chosen), class_="cards")
 
 
 def _card(title: str, measure: Measure, systems: Sequence[System]) -> Html:
@@ -106,7 +107,7 @@ def _summary_cell(system: System, measure: Measure, champion: str | None, edge: 
     deviation = tables.deviation_text(spread, measure).strip()
     return tag(
         "td",
-        tag("strong", mean, class_="best") if mean == champion else mean,
+        tag("strong", mean, class_="best") if system.is_best(measure, champion) else mean,
         *([tag("small", deviation)] if deviation else []),
         class_="edge" if edge else None,
     )
@@ -172,7 +173,12 @@ def _snapshots(run: Results, with_seed: bool) -> list[Html]:
     head = tag("thead", tag("tr", *(tag("th", words, scope="col") for words in grid.columns)))
     rows = [tag("tr", *(tag("td", cell.text) for cell in row)) for row in grid.sections[0]]
     table = scroll(tag("table", head, tag("tbody", *rows)), heading)
-    return [tag("h3", heading), table]
+    notes = [
+        tag("p", f"Snapshot {record.index + 1}: {record.note}.", class_="note")
+        for record in run.snapshots
+        if record.note
+    ]
+    return [tag("h3", heading), table, *notes]
 
 
 def _settings(system: System) -> Html:

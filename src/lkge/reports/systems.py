@@ -16,6 +16,9 @@ from lkge.reports import text
 NOT_IDENTITY = frozenset({"dataset", "method", "seed", "backend", "device"})
 """Settings that do not make another system: the run itself, and where it ran."""
 
+REFERENCES = frozenset({"re-train"})
+"""Methods that keep every fact. They show what could be had, and take no part in the contest."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -49,9 +52,18 @@ class System:
         """The seed of each run that says it."""
         return [run.settings["seed"] for run in self.runs if "seed" in run.settings]
 
+    @property
+    def competes(self) -> bool:
+        """Whether it may be the best."""
+        return self.runs[0].method not in REFERENCES
+
     def spread(self, measure: Measure) -> Spread:
         """The measure over the runs."""
         return spread(measure.of(run) for run in self.runs)
+
+    def is_best(self, measure: Measure, champion: str | None) -> bool:
+        """Whether its mean reads as the champion's."""
+        return self.competes and measure.text(self.spread(measure).mean) == champion
 
     def matrix(self, protocol: str) -> list[list[float]]:
         """MRR of M_i on Q_j for j ≤ i, each the mean over the runs that have it."""
@@ -151,8 +163,8 @@ COSTS = (TIME, STATE)
 
 
 def best_text(systems: Sequence[System], measure: Measure) -> str | None:
-    """The best mean as it is printed; none when there is no contest."""
-    means = [system.spread(measure).mean for system in systems]
+    """The best mean of those that compete, as it is printed; none when there is no contest."""
+    means = [system.spread(measure).mean for system in systems if system.competes]
     known = [mean for mean in means if not math.isnan(mean)]
     if len({measure.text(mean) for mean in known}) < 2:
         return None
@@ -160,24 +172,30 @@ def best_text(systems: Sequence[System], measure: Measure) -> str | None:
 
 
 def _identity(settings: Mapping[str, Any]) -> str:
-    chosen = {name: value for name, value in settings.items() if name not in NOT_IDENTITY}
+    whole = {**Settings().to_dict(), **settings}
+    chosen = {name: value for name, value in whole.items() if name not in NOT_IDENTITY}
     return json.dumps(chosen, sort_keys=True, default=str)
 
 
 def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
-    """The method, and what sets this variant apart from others of the method and the defaults."""
+    """The method, and what sets this variant apart from others of the method and the defaults.
+
+    A part that is switched off is always named.
+    """
     siblings = [runs[0].settings for runs in variants if runs[0].method == run.method]
     defaults = Settings().to_dict()
     apart = [
-        _choice(name, run.settings[name])
-        for name in sorted(set(run.settings) - NOT_IDENTITY)
-        if any(other.get(name) != run.settings[name] for other in siblings)
-        and run.settings[name] != defaults.get(name)
+        _choice(name, value)
+        for name, value in sorted(run.settings.items())
+        if name not in NOT_IDENTITY
+        and value != defaults.get(name)
+        and (value is False or any(o.get(name, defaults.get(name)) != value for o in siblings))
     ]
     return text.printable(", ".join([run.method, *apart]))
 
 
 def _choice(name: str, value: Any) -> str:
+    words = name.replace("_", "-")
     if isinstance(value, bool):
-        return name if value else f"no {name}"
-    return f"{name} {value}"
+        return words if value else f"no {words}"
+    return f"{words} {value}"

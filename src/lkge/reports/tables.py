@@ -112,8 +112,8 @@ def _summary_grid(dataset: str, systems: Sequence[System], protocol: str) -> Gri
 def measure_cell(system: System, measure: Measure, champion: str | None) -> Cell:
     """`mean ±deviation` of a measure, the best where its mean reads as the champion's."""
     spread = system.spread(measure)
-    mean = measure.text(spread.mean)
-    return Cell(mean + deviation_text(spread, measure), best=mean == champion)
+    words = measure.text(spread.mean) + deviation_text(spread, measure)
+    return Cell(words, best=system.is_best(measure, champion))
 
 
 def deviation_text(spread: Spread, measure: Measure) -> str:

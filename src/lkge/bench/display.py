@@ -1,0 +1,118 @@
+"""How a study goes: a live table on a terminal, a line for each run elsewhere."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from lkge.bench.jobs import Failure, Job, Running, Watch
+from lkge.reports import text
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+TAIL = 4096
+"""Bytes at the end of a log that hold its last line."""
+
+
+class PlainWatch:
+    """A line when a run is started, done or failed."""
+
+    def __init__(self, stream: IO[str], total: int, done: int) -> None:
+        self._stream = stream
+        self._total = total
+        self._done = done
+
+    def started(self, job: Job) -> None:
+        """See `Watch`."""
+        self._say(f"{'goes on' if job.is_begun else 'started'}  {job.name}")
+
+    def finished(self, job: Job, seconds: float) -> None:
+        """See `Watch`."""
+        self._done += 1
+        self._say(f"finished {job.name} in {text.duration(seconds)}: {self._count()}")
+
+    def failed(self, failure: Failure) -> None:
+        """See `Watch`."""
+        self._say(f"FAILED   {failure.job.name}: {failure.reason}")
+
+    def look(self, running: Sequence[Running]) -> None:
+        """See `Watch`."""
+
+    def _count(self) -> str:
+        return f"{self._done} of {self._total} done"
+
+    def _say(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+class LiveWatch(PlainWatch):
+    """The lines, and below them a table of what runs now."""
+
+    def __init__(self, console: Console, total: int, done: int) -> None:
+        from rich.live import Live
+
+        super().__init__(console.file, total, done)
+        self._console = console
+        self._running: Sequence[Running] = ()
+        self._since = time.monotonic()
+        self.live = Live(console=console, get_renderable=self._render, refresh_per_second=2)
+
+    def look(self, running: Sequence[Running]) -> None:
+        """See `Watch`."""
+        self._running = tuple(running)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.monotonic()
+        rows = Table.grid(padding=(0, 2))
+        for one in self._running:
+            where = place_of(one.job.folder / "log.jsonl")
+            rows.add_row(Text(one.job.name, "bold"), text.duration(now - one.since), Text(where))
+        head = Table.grid(padding=(0, 2))
+        bar = ProgressBar(self._total, self._done, width=30)
+        head.add_row(bar, self._count(), f"{text.duration(now - self._since)} so far")
+        return Group(head, rows)
+
+
+@contextmanager
+def watching(console: Console, total: int, done: int) -> Iterator[Watch]:
+    """The watch that suits the console."""
+    if not console.is_terminal:
+        yield PlainWatch(console.file, total, done)
+        return
+    watch = LiveWatch(console, total, done)
+    with watch.live:
+        yield watch
+
+
+def place_of(log: Path) -> str:
+    """Where a run stands, from the last line of its log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL))
+            lines = file.read().splitlines()
+        event: dict[str, Any] = json.loads(lines[-1])
+        snapshot = f"snapshot {event['snapshot'] + 1}"
+    except (OSError, IndexError, KeyError, TypeError, ValueError):
+        return "starting"
+    match event["type"]:
+        case "EpochFinished":
+            mrr = event["valid_mrr"]
+            known = "" if mrr is None else f", validation MRR {text.number(mrr)}"
+            return f"{snapshot}, epoch {event['epoch']}{known}"
+        case "Evaluating":
+            return f"{snapshot}, ranking"
+        case _:
+            return snapshot

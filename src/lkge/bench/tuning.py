@@ -1,0 +1,215 @@
+"""The search for settings: the paper's grid, or Optuna over the same choices.
+
+Settings are chosen by the MRR of the last model on the validation facts of all snapshots. Test
+figures take no part, and are not kept here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+from lkge.bench.jobs import Failure, Job, Watch, run_jobs, run_words
+from lkge.bench.kept import RESULTS, read_results, require_same
+from lkge.config import Settings
+from lkge.data.files import write_text_atomically
+from lkge.errors import RunError, SettingsError
+
+FILE = "tune.json"
+BASE: Mapping[str, tuple[float, ...]] = {
+    "learning_rate": (0.0005, 0.0001, 0.001),
+    "batch_size": (1024, 2048),
+    "dim": (100, 200),
+}
+"""The paper's grid for the base model."""
+
+Choice = Mapping[str, float]
+Space = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A choice of settings, and how well the validation facts were ranked with it."""
+
+    choice: Choice
+    valid_mrr: float
+    epochs: int
+    seconds: float
+
+
+@dataclass
+class Search:
+    """Trials so far, kept in a file as they come. `settings` are those that are not searched."""
+
+    folder: Path
+    settings: Settings
+    space: Space
+    trials: list[Trial] = field(default_factory=list)
+
+    @classmethod
+    def opened(cls, folder: Path, settings: Settings, space: Space) -> Search:
+        """A new search, or one that was begun in that folder with the same settings and space."""
+        search, file = cls(folder, settings, space), folder / FILE
+        if file.exists():
+            search.trials += _read_trials(file, settings, space)
+        return search
+
+    @property
+    def best(self) -> Trial | None:
+        """The first of those with the highest validation MRR; none where none is known."""
+        known = [trial for trial in self.trials if not math.isnan(trial.valid_mrr)]
+        return max(known, key=lambda trial: trial.valid_mrr, default=None)
+
+    def with_choice(self, choice: Choice) -> Settings:
+        """All settings of a trial."""
+        return self.settings.with_changes(choice)
+
+    def job(self, choice: Choice) -> Job:
+        """The run of a trial."""
+        name = "-".join(f"{name}-{value:g}" for name, value in choice.items())
+        return Job(name, self.with_choice(choice), self.folder / "runs" / name)
+
+    def note(self, job: Job) -> None:
+        """Add the trial of a finished run, and keep all."""
+        records = read_results(job.folder / RESULTS).snapshots
+        self.trials.append(
+            Trial(
+                choice={name: getattr(job.settings, name) for name in self.space},
+                valid_mrr=records[-1].union_valid_mrr,
+                epochs=sum(record.epochs for record in records),
+                seconds=sum(record.seconds for record in records),
+            )
+        )
+        write_text_atomically(self.folder / FILE, json.dumps(self.to_json(), indent=1) + "\n")
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain tree for `json.dump`; a validation MRR that is not known is null."""
+        return {
+            "settings": self.settings.to_dict(),
+            "space": {name: list(values) for name, values in self.space.items()},
+            "trials": [_plain(trial) for trial in self.trials],
+            "best": _plain(self.best) if self.best else None,
+            "command": ["lkge", *run_words(self.with_choice(self.best.choice))]
+            if self.best
+            else None,
+        }
+
+    def run(
+        self,
+        *,
+        trials: int | None,
+        jobs: int,
+        watch: Watch,
+        data: Path | None = None,
+    ) -> list[Failure]:
+        """Try the whole grid, or `trials` choices of it that Optuna makes, `jobs` at a time."""
+        failures: list[Failure] = []
+        tried = [trial.choice for trial in self.trials]
+        while choices := self._next(tried, trials, jobs):
+            tried += choices
+            failures += run_jobs(
+                [self.job(choice) for choice in choices],
+                at_once=jobs,
+                keep=self.note,
+                watch=watch,
+                data=data,
+            )
+        return failures
+
+    def _next(self, tried: Sequence[Choice], trials: int | None, jobs: int) -> list[Choice]:
+        """The whole rest of the grid, or the next few choices of Optuna."""
+        rest = [choice for choice in grid(self.space) if choice not in tried]
+        if trials is None:
+            return rest
+        wanted = min(trials - len(tried), len(rest), jobs)
+        suggested = suggestions(self.space, self.trials, self.settings.seed)
+        return list(islice((each for each in suggested if each in rest), max(wanted, 0)))
+
+
+def space_of(tunes: Space, settings: Settings, *, base: bool) -> Space:
+    """What a method tunes of its own; the base model's grid if it is wanted or there is nothing."""
+    space = BASE if base or not tunes else tunes
+    for choice in grid(space):
+        settings.with_changes(choice)
+    return space
+
+
+def grid(space: Space) -> list[Choice]:
+    """Every combination, the last setting varying fastest."""
+    return [dict(zip(space, values, strict=True)) for values in product(*space.values())]
+
+
+def suggestions(space: Space, trials: Sequence[Trial], seed: int) -> Iterator[Choice]:
+    """Choices that Optuna makes in view of the trials so far, each once; in the end all of them.
+
+    The sampler is seeded by the number of trials too, so that a search that was stopped goes on
+    with the choices that it would have made.
+    """
+    optuna = _optuna()
+    sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=3)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    kinds = {
+        name: optuna.distributions.CategoricalDistribution(tuple(values))
+        for name, values in space.items()
+    }
+    for trial in trials:
+        value = None if math.isnan(trial.valid_mrr) else trial.valid_mrr
+        state = optuna.trial.TrialState["FAIL" if value is None else "COMPLETE"]
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=dict(trial.choice), distributions=kinds, value=value, state=state
+            )
+        )
+    known, size = list[Choice](), len(grid(space))
+    for _ in range(10 * size):
+        choice = dict(study.ask(kinds).params)
+        if choice not in known:
+            known.append(choice)
+            yield choice
+    yield from (choice for choice in grid(space) if choice not in known)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "--trials needs Optuna, which is not installed; run: pip install 'lkge[tune]', "
+            "or leave out --trials to try the whole grid"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def _plain(trial: Trial) -> dict[str, Any]:
+    known = None if math.isnan(trial.valid_mrr) else trial.valid_mrr
+    return {**asdict(trial), "valid_mrr": known}
+
+
+def _read_trials(file: Path, settings: Settings, space: Space) -> list[Trial]:
+    try:
+        tree = json.loads(file.read_text(encoding="utf-8"))
+        trials = [
+            Trial(
+                **{
+                    **each,
+                    "valid_mrr": math.nan if each["valid_mrr"] is None else each["valid_mrr"],
+                }
+            )
+            for each in tree["trials"]
+        ]
+        there, searched = tree["settings"], tree["space"]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{file}: not a search for settings: {error}; move it away") from error
+    require_same(file, there, settings)
+    if searched != {name: list(values) for name, values in space.items()}:
+        raise RunError(
+            f"{file}: searched other choices, {searched}; move it away, or choose another "
+            "folder with --out"
+        )
+    return trials

@@ -1,0 +1,91 @@
+"""`lkge bench`: a study of many runs, such as the paper's tables and figures."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from lkge.cli.output import INTERRUPTED, AsJson, DataPath, console, print_json, say_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lkge.bench.jobs import Failure
+
+SOME_FAILED = 1
+
+Jobs = Annotated[int, typer.Option(min=1, help="How many runs at a time, each with one thread.")]
+
+
+def command(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="`paper`, or a TOML file with another study.")
+    ],
+    datasets: Annotated[
+        str | None, typer.Option(help="Names, with commas between.", show_default="all")
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names, with commas; `lkge:no-transfer` is one.", show_default="all"),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="Numbers, with commas, for every method.", show_default="the study's"),
+    ] = None,
+    jobs: Jobs = 2,
+    data: DataPath = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder of results and tables.", show_default="results/STUDY"),
+    ] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="The folder of run folders.", show_default="OUT/runs")
+    ] = None,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Run nothing; write what is kept.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run every system of a study on every dataset, and write its tables and figures.
+
+    What is finished is not run again, and what was begun goes on.
+    """
+    from lkge.bench.report import kept_lines, write_study
+    from lkge.bench.runner import Work, run_study
+    from lkge.bench.study import listed, listed_seeds, study_named
+    from lkge.bench.tables import divided, overview, plain
+    from lkge.reports.tables import rich_table
+
+    known, places, systems = study_named(study), listed(datasets), listed(methods)
+    chosen = known.including(places or [], systems or [])
+    folder = out or Path("results") / chosen.name
+    screen = console(stderr=as_json)
+    failures: Sequence[Failure] = []
+    if not report_only:
+        cells = chosen.cells(places or known.datasets, systems, listed_seeds(seeds))
+        work = Work(out=folder, runs=runs or folder / "runs", jobs=jobs, data=data)
+        try:
+            failures = run_study(chosen, cells, work, screen)
+        except KeyboardInterrupt:
+            stopped()
+    for failure in failures:
+        say_error(f"{failure.job.name} failed: {failure.reason}; its log: {failure.job.log}")
+    page = write_study(chosen, folder)
+    if as_json:
+        print_json(plain(kept_lines(chosen, folder)))
+    else:
+        for title, part in divided(chosen, kept_lines(chosen, folder)).items():
+            screen.print(rich_table(overview(title, part)))
+        screen.print(f"Kept in {folder}; open {page}", soft_wrap=True)
+    if failures:
+        raise typer.Exit(SOME_FAILED)
+
+
+def stopped() -> NoReturn:
+    """Say how to go on: by the same command."""
+    typer.echo(f"\nStopped. To go on: {shlex.join(['lkge', *sys.argv[1:]])}", err=True)
+    raise typer.Exit(INTERRUPTED) from None

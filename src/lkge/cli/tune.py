@@ -1,0 +1,117 @@
+"""`lkge tune`: the settings of a method that rank validation facts best."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from lkge.bench.study import short_name
+from lkge.cli.bench import SOME_FAILED, Jobs, stopped
+from lkge.cli.flags import option, settings_from, takes_settings
+from lkge.cli.output import AsJson, DataPath, console, print_json, say_error
+from lkge.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lkge.bench.tuning import Search
+    from lkge.config import Settings
+    from lkge.reports.tables import Grid
+
+
+@takes_settings
+def command(
+    *,
+    flags: Mapping[str, Any],
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with settings; a flag outweighs it.")
+    ] = None,
+    space: Annotated[
+        Literal["own", "base"],
+        typer.Option(help="Tune the method's own settings, or those of the base model."),
+    ] = "own",
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many choices of Optuna.", show_default="the whole grid"),
+    ] = None,
+    jobs: Jobs = 2,
+    data: DataPath = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder of the search.", show_default="runs/tune-DATASET-METHOD"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try settings of a method, and tell which rank the validation facts best.
+
+    Test facts take no part. What is finished is not run again, and what was begun goes on.
+    """
+    from lkge.bench.display import watching
+    from lkge.bench.jobs import compile_kernels
+    from lkge.bench.tuning import Search, grid, space_of
+    from lkge.data.catalog import load
+    from lkge.methods import method_named
+    from lkge.reports.tables import rich_table
+
+    settings = settings_from(config, flags)
+    choices = space_of(method_named(settings.method).tunes, settings, base=space == "base")
+    _refuse_tuned(flags, choices)
+    search = Search.opened(out or default_folder(settings), settings, choices)
+    load(settings.dataset, data)
+    screen = console(stderr=as_json)
+    total = min(trials or len(grid(choices)), len(grid(choices)))
+    if jobs > 1 and len(search.trials) < total:
+        compile_kernels([search.job(choice) for choice in grid(choices)], screen)
+    try:
+        with watching(screen, total, len(search.trials)) as watch:
+            failures = search.run(trials=trials, jobs=jobs, watch=watch, data=data)
+    except KeyboardInterrupt:
+        stopped()
+    for failure in failures:
+        say_error(f"{failure.job.name} failed: {failure.reason}; its log: {failure.job.log}")
+    if as_json:
+        print_json(search.to_json())
+    else:
+        screen.print(rich_table(trial_grid(search)))
+        if search.best:
+            screen.print(chosen_line(search, data), soft_wrap=True, highlight=False)
+    if failures:
+        raise typer.Exit(SOME_FAILED)
+
+
+def default_folder(settings: Settings) -> Path:
+    """`runs/tune-DATASET-METHOD`."""
+    return Path("runs") / f"tune-{short_name(settings.dataset)}-{settings.method}"
+
+
+def trial_grid(search: Search) -> Grid:
+    """The trials in their order, the best in bold."""
+    from lkge.reports import text
+    from lkge.reports.tables import Cell, Grid
+
+    rows = [
+        (
+            Cell(", ".join(f"{name} {value:g}" for name, value in trial.choice.items())),
+            Cell(f"{trial.valid_mrr:.4f}", best=trial is search.best),
+            Cell(text.count(trial.epochs)),
+            Cell(text.duration(trial.seconds)),
+        )
+        for trial in search.trials
+    ]
+    title = f"{search.settings.method} on {search.settings.dataset}"
+    columns = ("Settings", "Validation MRR", "Epochs", "Time")
+    return Grid(title, columns, (tuple(rows),), note="Chosen by validation facts alone.")
+
+
+def chosen_line(search: Search, data: Path | None) -> str:
+    """The command that learns with the best settings."""
+    words = search.to_json()["command"]
+    return shlex.join(words if data is None else [*words, "--data", str(data)])
+
+
+def _refuse_tuned(flags: Mapping[str, Any], space: Mapping[str, Any]) -> None:
+    given = [option(name) for name in flags if name in space]
+    if given:
+        raise SettingsError(f"{given[0]} is what is tuned here: leave it out, or choose --space")

@@ -1,0 +1,69 @@
+"""Small studies, and a program that stands in for `lkge`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lkge.bench.jobs import Failure, Job, Running
+from lkge.bench.study import Cell, Entrant, Study
+from lkge.evaluation.results import Results
+
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_lkge.py")))
+
+
+@pytest.fixture
+def fake_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are made by `fake_lkge.py`, and nothing is compiled for them."""
+    monkeypatch.setattr("lkge.bench.jobs.PROGRAM", FAKE)
+    monkeypatch.setattr("lkge.bench.jobs.COMPILER", (sys.executable, "-c", ""))
+
+
+def small_study(settings: Mapping[str, Any] | None = None, **others: Any) -> Study:
+    """Two systems and a variant on the embedded graph."""
+    entrants = (
+        Entrant("fine-tune"),
+        Entrant("lkge", settings={"alpha": 0.1}),
+        Entrant("lkge:no-transfer", settings={"transfer": False}),
+    )
+    return Study(
+        name="small",
+        title="A small study",
+        datasets=("brick",),
+        entrants={each.name: each for each in entrants},
+        settings=settings or {},
+        **others,
+    )
+
+
+def keep_made(folder: Path, cell: Cell, results: Results) -> None:
+    """Keep made results as those of a cell."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tree = {**results.to_json(), "settings": cell.settings.to_dict()}
+    (folder / f"{cell.name}.json").write_text(json.dumps(tree), encoding="utf-8")
+
+
+class Notebook:
+    """A watch that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.most_at_once = 0
+
+    def started(self, job: Job) -> None:
+        self.lines.append(f"started {job.name}")
+
+    def finished(self, job: Job, seconds: float) -> None:
+        assert seconds >= 0
+        self.lines.append(f"finished {job.name}")
+
+    def failed(self, failure: Failure) -> None:
+        self.lines.append(f"failed {failure.job.name}")
+
+    def look(self, running: list[Running] | tuple[Running, ...]) -> None:
+        self.most_at_once = max(self.most_at_once, len(running))

@@ -1,0 +1,128 @@
+"""A study is data, and the paper's is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.bench.made import small_study
+
+from lkge.bench.study import listed, listed_seeds, read_study, short_name, study_named
+from lkge.errors import LkgeError, SettingsError, UnknownName
+from lkge.methods import METHODS
+
+PAPER = study_named("paper")
+ABLATIONS = {
+    "lkge:no-fine-tuning": "fine_tuning",
+    "lkge:no-autoencoder": "autoencoder",
+    "lkge:no-transfer": "transfer",
+    "lkge:no-regularization": "regularization",
+}
+
+
+def test_every_method_is_in_the_paper_s_study_and_every_system_is_a_method() -> None:
+    assert {name for name in PAPER.entrants if ":" not in name} == set(METHODS)
+    assert {name for name in PAPER.entrants if ":" in name} == set(ABLATIONS)
+    assert len(METHODS) == 13
+
+
+def test_all_of_it_was_printed() -> None:
+    assert set(PAPER.printed) == set(PAPER.entrants)
+    for figures in PAPER.printed.values():
+        assert tuple(figures) == PAPER.datasets
+        for cell in figures.values():
+            assert list(cell) == ["mrr", "hits1", "hits3", "hits10"]
+            assert 0 < cell["hits1"] <= cell["hits3"] <= cell["hits10"] < 1
+    assert list(PAPER.printed["lkge"]["ENTITY"].values()) == [0.234, 0.136, 0.269, 0.425]
+
+
+def test_five_seeds_for_two_systems_and_one_for_the_others() -> None:
+    cells = PAPER.cells()
+    assert len({cell.name for cell in cells}) == len(cells) == 17 * 4 + 2 * 4 * 4
+    later = {cell.entrant.name for cell in cells if cell.settings.seed != 11}
+    assert later == {"lkge", "fine-tune"}
+    assert [cell.settings.seed for cell in cells[:68]] == [11] * 68
+    assert {cell.settings.seed for cell in cells[68:76]} == {22}
+
+
+def test_given_seeds_hold_for_every_chosen_system() -> None:
+    cells = PAPER.cells(["FACT"], ["lkge:no-transfer", "gem"], [1, 2])
+    assert [cell.name for cell in cells] == [
+        *("FACT-lkge-no-transfer-1", "FACT-gem-1"),
+        *("FACT-lkge-no-transfer-2", "FACT-gem-2"),
+    ]
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_an_ablation_is_the_whole_with_one_part_off(name: str) -> None:
+    for dataset in PAPER.datasets:
+        whole = PAPER.cell(PAPER.entrants["lkge"], dataset, 11).settings
+        without = PAPER.cell(PAPER.entrants[name], dataset, 11).settings
+        assert without == whole.with_changes({ABLATIONS[name]: False})
+
+
+def test_a_dataset_may_have_settings_of_its_own() -> None:
+    def setting(system: str, name: str) -> list[float]:
+        cells = PAPER.cells(systems=[system], seeds=[11])
+        return [getattr(cell.settings, name) for cell in cells]
+
+    assert setting("lkge", "beta") == [0.1, 0.1, 1.0, 0.1]
+    assert len(set(setting("ewc", "alpha"))) > 1
+    assert set(setting("dicgrl", "learning_rate")) == {0.0005}
+
+
+def test_other_datasets_and_methods_can_be_included(tmp_path: Path) -> None:
+    study = small_study().including([f"{tmp_path}/mine.zip", "BRICK"], ["gem", "lkge"])
+    assert study.datasets == ("brick", f"{tmp_path}/mine.zip")
+    assert list(study.entrants) == ["fine-tune", "lkge", "lkge:no-transfer", "gem"]
+    (cell,) = study.cells([f"{tmp_path}/mine.zip"], ["gem"])
+    assert (cell.name, cell.dataset) == ("mine-gem-11", "mine")
+
+
+def test_an_unknown_system_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="lkge:no-transfer"):
+        PAPER.cells(systems=["lkge:no-transfers"])
+
+
+@pytest.mark.parametrize(
+    ("content", "fragment"),
+    [
+        ("datasets = [", "not a study"),
+        ("datasets = ['brick']", "systems"),
+        ("datasets = ['brick']\ncolour = 'red'\n[systems.lkge]", "colour"),
+        ("datasets = ['brick']\n[systems.lkge]\nsettings = { alfa = 1 }", "alfa"),
+        ("datasets = ['brick']\n[systems.lkge]\non.brick = { dim = -1 }", "dim = -1"),
+        ("datasets = ['brick']\nprinted = 'none.json'\n[systems.lkge]", "none.json"),
+    ],
+)
+def test_a_wrong_study_is_told_with_its_file(tmp_path: Path, content: str, fragment: str) -> None:
+    (tmp_path / "mine.toml").write_text(content, encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        study_named(str(tmp_path / "mine.toml"))
+    assert str(tmp_path) in str(caught.value)
+    assert fragment in str(caught.value)
+
+
+def test_a_study_of_one_s_own_needs_little(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("datasets = ['brick']\n[systems.gem]", encoding="utf-8")
+    study = read_study(tmp_path, "mine.toml")
+    assert (study.name, study.title, study.printed) == ("mine", "mine", {})
+    assert [cell.name for cell in study.cells()] == ["brick-gem-11"]
+
+
+def test_an_unknown_study_is_refused() -> None:
+    with pytest.raises(UnknownName, match="'paper'"):
+        study_named("papers")
+
+
+def test_lists_have_commas() -> None:
+    assert listed(None) is listed_seeds(None) is None
+    assert listed("a, b,,a") == ["a", "b"]
+    assert listed_seeds("11,22") == [11, 22]
+    for wrong in (",", "-1", "1.5", "x"):
+        with pytest.raises(LkgeError):
+            listed_seeds(wrong)
+
+
+def test_a_path_lends_its_last_name(tmp_path: Path) -> None:
+    assert [short_name(name) for name in ("FACT", "a/b/", "c/d.zip")] == ["FACT", "b", "d"]
