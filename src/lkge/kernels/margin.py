@@ -93,7 +93,7 @@ def prepared(
     margin: float,
     scratch: Scratch,
 ) -> Prepared:
-    """Normalise the rows of a batch and work on its facts; valid while the scratch is not reused."""
+    """Normalise the rows of a batch and work on its facts; valid until the scratch is reused."""
     entities, subjects, objects, corrupted = _compact(facts, corruptions, len(entity))
     relations, used = np.unique(facts[:, 1].astype(np.int64), return_inverse=True)
     size, dim = len(facts), entity.shape[1]
