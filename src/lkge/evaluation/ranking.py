@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, with_inverses
@@ -28,12 +29,21 @@ class Examiner:
             [np.concatenate([s.train, s.valid, s.test]) for s in graph.snapshots]
         )
 
-    def accuracy(self, predictor: Predictor, i: int, j: int) -> dict[str, Accuracy]:
-        """h[i, j] in each protocol."""
-        then, now = self._snapshots[j], self._snapshots[i]
-        views = [View(moment.num_entities, moment.index) for moment in (then, now)]
-        ranks = predictor.ranks(with_inverses(then.test), views, self._answers)
-        return {name: accuracy(ranks[:, p]) for p, name in enumerate(PROTOCOLS)}
+    def accuracies(
+        self, predictor: Predictor, i: int, tests: Sequence[int]
+    ) -> list[dict[str, Accuracy]]:
+        """h[i, j] in each protocol for each j of `tests`; all are asked at once, for a question
+        that several tests ask is answered once."""
+        moments = [self._snapshots[j] for j in tests]
+        asked = [with_inverses(moment.test) for moment in moments]
+        views = [
+            View(moment.num_entities, moment.index) for moment in (*moments, self._snapshots[i])
+        ]
+        ranks = predictor.ranks(np.concatenate(asked), views, self._answers)
+        return [
+            dict(zip(PROTOCOLS, (accuracy(part[:, k]), accuracy(part[:, -1])), strict=True))
+            for k, part in enumerate(_divided(ranks, asked))
+        ]
 
 
 class Validator:
@@ -53,9 +63,13 @@ class Validator:
     def union_mrr(self, predictor: Predictor) -> float:
         """MRR on all validation facts so far, each ranked among the entities of its own snapshot:
         what a method has kept, for choosing its settings. No method sees it while learning."""
+        asked = [with_inverses(moment.valid) for moment in self._snapshots]
         views = [View(moment.num_entities, moment.index) for moment in self._snapshots]
-        ranks = [
-            predictor.ranks(with_inverses(moment.valid), [view], self._answers)[:, 0]
-            for moment, view in zip(self._snapshots, views, strict=True)
-        ]
-        return mean_reciprocal_rank(np.concatenate(ranks))
+        ranks = predictor.ranks(np.concatenate(asked), views, self._answers)
+        own = [part[:, k] for k, part in enumerate(_divided(ranks, asked))]
+        return mean_reciprocal_rank(np.concatenate(own))
+
+
+def _divided(ranks: NDArray[np.float64], asked: Sequence[Facts]) -> list[NDArray[np.float64]]:
+    """The rows of `ranks` that belong to each part of what was asked."""
+    return np.split(ranks, np.cumsum([len(facts) for facts in asked])[:-1])

@@ -178,8 +178,7 @@ class Loop:
         """h[i, j] for each j of `tests`; h[i-1, i] while M_{i-1} has only grown for snapshot i."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
         self.listener(Evaluating(i, queries))
-        predictor = self._method.predictor(self._model)
-        return [self._examiner.accuracy(predictor, i, j) for j in tests]
+        return self._examiner.accuracies(self._method.predictor(self._model), i, tests)
 
     def _conclude(
         self,

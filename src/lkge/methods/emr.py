@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lkge.data.snapshots import Facts, Snapshot
+from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import register
 from lkge.methods.parts.rehearsal import Rehearsal
 
@@ -19,5 +19,6 @@ class Emr(Rehearsal):
     summary: ClassVar[str] = "learn remembered facts together with the new ones"
 
     def facts(self, snapshot: Snapshot) -> Facts:
-        """D_i ∪ memory."""
-        return np.concatenate([snapshot.train, self.memory.facts])
+        """D_i ∪ memory; nothing where D_i is empty."""
+        remembered = self.memory.facts if len(snapshot.train) else no_facts()
+        return np.concatenate([snapshot.train, remembered])
