@@ -54,7 +54,8 @@ def lkge(*words: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-def test_methods_are_listed_in_the_order_of_the_paper() -> None:
+def test_methods_are_listed_in_the_order_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     methods = json.loads(lkge("methods", "--json").stdout)
     names = [each["name"] for each in methods]
     assert set(names) == set(METHODS)

@@ -70,11 +70,10 @@ def is_its_hooks(settings: Settings) -> None:
 
 def learns(settings: Settings) -> None:
     """Training changes the tables."""
-    model, method = Model(settings), method_named(settings.method)(settings)
-    method.grow(model, GRAPH.snapshots[0])
-    before = bytes_of(model.tables)
-    study(model, method, GRAPH, 0)
-    _require(bytes_of(model.tables) != before, "training changes nothing")
+    untrained, trained = Model(settings), Model(settings)
+    method_named(settings.method)(settings).grow(untrained, GRAPH.snapshots[0])
+    study(trained, method_named(settings.method)(settings), GRAPH, 0)
+    _require(bytes_of(trained.tables) != bytes_of(untrained.tables), "training changes nothing")
 
 
 def follows_its_seed(settings: Settings) -> None:
