@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,14 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
     local = [link for link in links if not re.match(r"[a-z]+:", link)]
     assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_the_table_of_the_readme_is_that_of_the_results() -> None:
+    def rows(page: Path) -> list[str]:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        start = lines.index("| System | ENTITY | RELATION | FACT | HYBRID |")
+        return list(takewhile(lambda line: line.startswith("|"), lines[start:]))
+
+    shown = rows(ROOT / "README.md")
+    assert len(shown) > 4
+    assert shown == rows(ROOT / "results" / "paper" / "README.md")
