@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from lkge.data.batches import Batch
 from lkge.kernels.margin import margin_gradient
@@ -78,10 +79,7 @@ class PlainMargin:
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
-        device = tables.entity.device
-        facts = torch.from_numpy(batch.facts).long().to(device)
-        corruptions = torch.from_numpy(batch.corruptions).long().to(device)
-        corrupt_object = torch.from_numpy(batch.corrupt_object).to(device)
+        facts, corruptions, corrupt_object = as_tensors(batch, tables.entity.device)
         subjects, objects = facts[:, :1], facts[:, 2:]
         heads = torch.cat([subjects, torch.where(corrupt_object, subjects, corruptions)], dim=1)
         tails = torch.cat([objects, torch.where(corrupt_object, corruptions, objects)], dim=1)
@@ -107,6 +105,15 @@ class PlainMargin:
                 rows = part.rows()
                 total[rows] += part.values[rows].square()
                 part.clear(rows)
+
+
+def as_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Facts (B, 3), corruptions (B, K) and their sides (B, K), to index with."""
+    return (
+        torch.from_numpy(batch.facts).long().to(device),
+        torch.from_numpy(batch.corruptions).long().to(device),
+        torch.from_numpy(batch.corrupt_object).to(device),
+    )
 
 
 def margin_objective(score: Score, margin: float, fused: bool) -> FactwiseObjective:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lkge.data.batches import Batch
 from lkge.models.losses import margin_loss
+from lkge.models.objectives import as_tensors
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
@@ -59,10 +60,7 @@ class DividedMargin:
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
-        device = tables.entity.device
-        facts = torch.from_numpy(batch.facts).long().to(device)
-        corruptions = torch.from_numpy(batch.corruptions).long().to(device)
-        corrupt_object = torch.from_numpy(batch.corrupt_object).to(device)[..., None]
+        facts, corruptions, corrupt_object = as_tensors(batch, tables.entity.device)
         entities, places = torch.unique(
             torch.cat([facts[:, [0, 2]], corruptions], dim=1), return_inverse=True
         )
@@ -79,9 +77,9 @@ class DividedMargin:
         subject, target, others = seen[:, :1], seen[:, 1:2], seen[:, 2:]
         positive = self.score.score(subject, translation, target)[:, 0]
         negatives = self.score.score(
-            torch.where(corrupt_object, subject, others),
+            torch.where(corrupt_object[..., None], subject, others),
             translation,
-            torch.where(corrupt_object, others, target),
+            torch.where(corrupt_object[..., None], others, target),
         )
         spread = (1 - alphas.sum(-1))[used].mean()
         loss = margin_loss(positive, negatives, self.margin) + spread
