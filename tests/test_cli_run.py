@@ -15,7 +15,7 @@ from lkge.cli.flags import HELP, option, settings_from
 from lkge.cli.run import default_folder, resume_line
 from lkge.config import Settings
 from lkge.errors import DataError
-from lkge.evaluation.results import Accuracy, ProtocolResult, Results
+from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
 from lkge.learning.progress import RunFinished, RunStarted
 
 RESULTS = Results(
@@ -36,6 +36,7 @@ class FakeApi:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.interrupted = False
         self.warnings: tuple[str, ...] = ()
+        self.results = RESULTS
 
     def load(self, name_or_path: str | Path, data: Path | None = None) -> Any:
         self.asked.append(("load", {"name": name_or_path, "data": data}))
@@ -56,7 +57,7 @@ class FakeApi:
         if self.interrupted:
             raise KeyboardInterrupt
         listener(RunFinished(seconds=1.0))
-        return SimpleNamespace(results=RESULTS, folder=folder)
+        return SimpleNamespace(results=self.results, folder=folder)
 
     @property
     def settings(self) -> Settings:
@@ -148,6 +149,12 @@ def test_the_table_and_the_page_are_printed(api: FakeApi) -> None:
     assert "lkge learns brick" in result.stdout
     assert "0.500" in result.stdout
     assert "open runs/brick-lkge-11/index.html" in result.stdout
+
+
+def test_what_a_method_cannot_do_is_printed(api: FakeApi) -> None:
+    record = SnapshotRecord(0, 9, 5, 4, 2, 1, 1, 0.5, 1.0, 0.1, 0, note="1 of 2 relations …")
+    api.results = dataclasses.replace(RESULTS, snapshots=(record,))
+    assert "After the last snapshot: 1 of 2 relations …" in lkge("run").stdout
 
 
 def test_warnings_of_the_reader_are_told_on_stderr(api: FakeApi) -> None:

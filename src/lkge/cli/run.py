@@ -144,5 +144,8 @@ def _show(done: Run, screen: Console, as_json: bool) -> None:
         return
     for grid in summary_grids([done.results]):
         screen.print(rich_table(grid))
+    for record in done.results.snapshots[-1:]:
+        if record.note:
+            screen.print(f"After the last snapshot: {record.note}", soft_wrap=True, markup=False)
     if done.folder is not None:
         screen.print(f"Kept in {done.folder}; open {done.folder / 'index.html'}", soft_wrap=True)
