@@ -23,6 +23,9 @@ WIDTH_OF_FILES = 120
 DataPath = Annotated[
     Path | None, typer.Option("--data", help="A folder or archive to look for datasets in.")
 ]
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file with settings; a flag outweighs it.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 
 

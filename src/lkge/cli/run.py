@@ -16,6 +16,7 @@ from lkge.cli.flags import option, settings_from, takes_settings
 from lkge.cli.output import (
     INTERRUPTED,
     AsJson,
+    ConfigPath,
     DataPath,
     console,
     print_json,
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
 def command(
     *,
     flags: Mapping[str, Any],
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with settings; a flag outweighs it.")
-    ] = None,
+    config: ConfigPath = None,
     data: DataPath = None,
     out: Annotated[
         Path | None,

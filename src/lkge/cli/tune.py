@@ -12,7 +12,7 @@ import typer
 from lkge.bench.study import short_name
 from lkge.cli.bench import SOME_FAILED, Jobs, stopped
 from lkge.cli.flags import option, settings_from, takes_settings
-from lkge.cli.output import AsJson, DataPath, console, print_json, say_error
+from lkge.cli.output import AsJson, ConfigPath, DataPath, console, print_json, say_error
 from lkge.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 def command(
     *,
     flags: Mapping[str, Any],
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with settings; a flag outweighs it.")
-    ] = None,
+    config: ConfigPath = None,
     space: Annotated[
         Literal["own", "base"],
         typer.Option(help="Tune the method's own settings, or those of the base model."),

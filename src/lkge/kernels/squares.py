@@ -12,7 +12,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from lkge.kernels.jit import inlined, parallel, serial
-from lkge.kernels.margin import CORRUPTION, Floats, add_sign, prepared
+from lkge.kernels.margin_facts import Floats, add_held, prepared, slope_along
 from lkge.kernels.scratch import Scratch
 
 
@@ -45,9 +45,7 @@ def _add_square(
     gradient: Floats, unit: Floats, u: int, norm: np.float32, scale: np.float32, out: Floats, c: int
 ) -> None:
     """out[c] += (scale · (g - (g·x̂) x̂) / ‖x‖)²."""
-    along = np.float32(0)
-    for i in range(unit.shape[1]):
-        along += gradient[i] * unit[u, i]
+    along = slope_along(gradient, unit, u)
     factor = scale / norm
     for i in range(unit.shape[1]):
         value = factor * (gradient[i] - along * unit[u, i])
@@ -72,14 +70,8 @@ def _entity_squares(
     for u in prange(len(entities)):
         gradient = np.zeros((1, dim), dtype=np.float32)
         for place in range(starts[u], starts[u + 1]):
-            fact = items[place] >> 2
-            role = items[place] & 3
-            if role < CORRUPTION:
-                for i in range(dim):
-                    gradient[0, i] += fact_gradients[3 * fact + role, i]
-            else:
-                add_sign(centres, 2 * fact + role - CORRUPTION, unit, u, 1, gradient, 0)
-            if place + 1 == starts[u + 1] or items[place + 1] >> 2 != fact:
+            add_held(items[place], centres, fact_gradients, unit, u, gradient)
+            if place + 1 == starts[u + 1] or items[place + 1] >> 2 != items[place] >> 2:
                 _add_square(gradient[0], unit, u, norm[u], scale, squares, entities[u])
                 gradient[0] = 0
 

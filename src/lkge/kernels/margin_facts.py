@@ -1,0 +1,237 @@
+"""The pass over the facts of a batch that the margin loss and its squares share.
+
+Facts are worked on in parallel: each keeps its loss and what it holds for the rows it touches. Then
+rows gather what their facts hold for them, so no two threads write to one row and a sum has one
+order whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from lkge.kernels.distance import l1
+from lkge.kernels.jit import inlined, parallel, serial
+from lkge.kernels.scratch import Scratch
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+Places = NDArray[np.int64]
+
+EPSILON = np.float32(1e-12)
+SUBJECT, OBJECT, CORRUPTION = 0, 1, 2
+
+
+class Prepared(NamedTuple):
+    """A batch after the pass over its facts: distinct rows, and what each fact holds for them.
+
+    Shapes: entities (u,), relations (v,) and their unit rows and norms; used (B,) places among
+    relations; losses (B,); active (a,) facts with a loss; starts (u + 1,) and items: where each
+    entity occurs in active facts; centres (2B, d); fact_gradients (3B, d).
+    """
+
+    entities: Places
+    unit_entity: Floats
+    entity_norm: Floats
+    relations: Places
+    unit_relation: Floats
+    relation_norm: Floats
+    used: Places
+    losses: Floats
+    active: Places
+    starts: Places
+    items: Places
+    centres: Floats
+    fact_gradients: Floats
+
+
+def prepared(
+    entity: Floats,
+    relation: Floats,
+    facts: Ints,
+    corruptions: Ints,
+    corrupt_object: NDArray[np.bool_],
+    margin: float,
+    scratch: Scratch,
+) -> Prepared:
+    """Normalise the rows of a batch and work on its facts; valid until the scratch is reused."""
+    entities, subjects, objects, corrupted = _compact(facts, corruptions, len(entity))
+    relations, used = np.unique(facts[:, 1].astype(np.int64), return_inverse=True)
+    size, dim = len(facts), entity.shape[1]
+    unit_entity = scratch.take("unit_entity", len(entities), dim)
+    unit_relation = scratch.take("unit_relation", len(relations), dim)
+    centres = scratch.take("centres", 2 * size, dim)
+    fact_gradients = scratch.take("fact_gradients", 3 * size, dim)
+    entity_norm = _normalise(entity, entities, unit_entity)
+    relation_norm = _normalise(relation, relations, unit_relation)
+    losses = _facts_pass(
+        unit_entity, unit_relation, subjects, used, objects, corrupted, corrupt_object, margin,
+        centres, fact_gradients,
+    )  # fmt: skip
+    active = np.flatnonzero(losses > 0)
+    starts, items = _incidences(len(entities), active, subjects, objects, corrupted, corrupt_object)
+    return Prepared(
+        entities, unit_entity, entity_norm, relations, unit_relation, relation_norm, used, losses,
+        active, starts, items, centres, fact_gradients,
+    )  # fmt: skip
+
+
+@serial
+def _compact(facts: Ints, corruptions: Ints, num_entities: int) -> tuple[Any, Any, Any, Any]:
+    """The batch's distinct entities, ascending, and the batch in positions among them."""
+    size, negatives = corruptions.shape
+    position = np.full(num_entities, -1, dtype=np.int32)
+    for b in range(size):
+        position[facts[b, 0]] = 0
+        position[facts[b, 2]] = 0
+        for k in range(negatives):
+            position[corruptions[b, k]] = 0
+    entities = np.flatnonzero(position == 0)
+    for place in range(len(entities)):
+        position[entities[place]] = place
+    subjects = position[facts[:, 0]]
+    objects = position[facts[:, 2]]
+    corrupted = np.empty((size, negatives), dtype=np.int32)
+    for b in range(size):
+        for k in range(negatives):
+            corrupted[b, k] = position[corruptions[b, k]]
+    return entities, subjects, objects, corrupted
+
+
+@parallel
+def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
+    """unit = x / max(‖x‖₂, ε) for the given rows, (u, d); return the divisors, (u,)."""
+    norm = np.empty(len(rows), dtype=np.float32)
+    for u in prange(len(rows)):
+        row = rows[u]
+        square = np.float32(0)
+        for i in range(table.shape[1]):
+            square += table[row, i] * table[row, i]
+        norm[u] = max(np.sqrt(square), EPSILON)
+        inverse = np.float32(1) / norm[u]
+        for i in range(table.shape[1]):
+            unit[u, i] = table[row, i] * inverse
+    return norm
+
+
+@inlined
+def _add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c: int) -> None:
+    """out[c] += weight · sign(x[a] - y[b])."""
+    scale = np.float32(weight)
+    for i in range(x.shape[1]):
+        difference = x[a, i] - y[b, i]
+        out[c, i] += scale * (np.float32(difference > 0) - np.float32(difference < 0))
+
+
+@parallel
+def _facts_pass(
+    unit_entity: Floats,
+    unit_relation: Floats,
+    subjects: Ints,
+    relations: NDArray[np.int64],
+    objects: Ints,
+    corrupted: Ints,
+    corrupt_object: NDArray[np.bool_],
+    margin: float,
+    centres: Floats,
+    gradients: Floats,
+) -> Floats:
+    """Fill, for each fact, the centres (t - r, h + r) that corrupted subjects and objects are
+    compared with, (2B, d), and, where its loss is positive, the gradients on (h, t, r) in units
+    of 1/(K·B), (3B, d). Return the losses, (B,).
+    """
+    size, negatives = corrupted.shape
+    dim = unit_entity.shape[1]
+    losses = np.empty(size, dtype=np.float32)
+    for b in prange(size):
+        head, tail, relation = subjects[b], objects[b], relations[b]
+        backward, forward = 2 * b, 2 * b + 1
+        for i in range(dim):
+            centres[backward, i] = unit_entity[tail, i] - unit_relation[relation, i]
+            centres[forward, i] = unit_entity[head, i] + unit_relation[relation, i]
+        negative = np.float32(0)
+        for k in range(negatives):
+            centre = backward + np.int64(corrupt_object[b, k])
+            negative += l1(centres, centre, unit_entity, corrupted[b, k])
+        positive = l1(centres, forward, unit_entity, tail)
+        loss = np.float32(margin) + positive - negative / np.float32(negatives)
+        losses[b] = max(loss, np.float32(0))
+        if loss <= 0:
+            continue
+        on_subject, on_object, on_relation = 3 * b, 3 * b + 1, 3 * b + 2
+        for i in range(dim):
+            gradients[on_subject, i] = 0
+            gradients[on_object, i] = 0
+        for k in range(negatives):
+            other = corrupted[b, k]
+            if corrupt_object[b, k]:
+                _add_sign(centres, forward, unit_entity, other, -1, gradients, on_subject)
+            else:
+                _add_sign(centres, backward, unit_entity, other, -1, gradients, on_object)
+        for i in range(dim):
+            gradients[on_relation, i] = gradients[on_subject, i] - gradients[on_object, i]
+        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_relation)
+        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_subject)
+        _add_sign(centres, forward, unit_entity, tail, -negatives, gradients, on_object)
+    return losses
+
+
+@serial
+def _incidences(
+    num_rows: int,
+    active: NDArray[np.int64],
+    subjects: Ints,
+    objects: Ints,
+    corrupted: Ints,
+    corrupt_object: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each entity of the batch, where it occurs in active facts (compressed rows).
+
+    An item is 4·fact + role: subject, object, corrupted subject or corrupted object.
+    """
+    negatives = corrupted.shape[1]
+    starts = np.zeros(num_rows + 1, dtype=np.int64)
+    for b in active:
+        starts[subjects[b] + 1] += 1
+        starts[objects[b] + 1] += 1
+        for k in range(negatives):
+            starts[corrupted[b, k] + 1] += 1
+    for row in range(num_rows):
+        starts[row + 1] += starts[row]
+    items = np.empty(starts[num_rows], dtype=np.int64)
+    fill = starts[:num_rows].copy()
+    for b in active:
+        items[fill[subjects[b]]] = 4 * b + SUBJECT
+        fill[subjects[b]] += 1
+        items[fill[objects[b]]] = 4 * b + OBJECT
+        fill[objects[b]] += 1
+        for k in range(negatives):
+            row = corrupted[b, k]
+            items[fill[row]] = 4 * b + CORRUPTION + np.int64(corrupt_object[b, k])
+            fill[row] += 1
+    return starts, items
+
+
+@inlined
+def add_held(
+    item: int, centres: Floats, fact_gradients: Floats, unit: Floats, u: int, gradient: Floats
+) -> None:
+    """Add to `gradient` (1, d) what the fact of an item holds for entity u."""
+    fact, role = item >> 2, item & 3
+    if role < CORRUPTION:
+        for i in range(unit.shape[1]):
+            gradient[0, i] += fact_gradients[3 * fact + role, i]
+    else:
+        _add_sign(centres, 2 * fact + role - CORRUPTION, unit, u, 1, gradient, 0)
+
+
+@inlined
+def slope_along(gradient: Floats, unit: Floats, u: int) -> np.float32:
+    """g·x̂ for a gradient (d,) on the unit row x̂."""
+    along = np.float32(0)
+    for i in range(unit.shape[1]):
+        along += gradient[i] * unit[u, i]
+    return along
