@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lkge.config import Settings
-from lkge.kernels import margin, ranking, reconstruction, updates
+from lkge.kernels import margin, margin_facts, ranking, reconstruction, updates
 from lkge.learning.progress import Compiling, Event
 from lkge.learning.rehearsal import rehearse
 
@@ -13,7 +13,7 @@ def test_after_it_every_kernel_is_compiled() -> None:
     rehearse(Settings(), events.append)
     assert events == [Compiling()]
     entered = [
-        margin._facts_pass,
+        margin_facts._facts_pass,
         margin._entities_pass,
         ranking._count,
         reconstruction._product,
