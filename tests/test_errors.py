@@ -3,13 +3,21 @@ from __future__ import annotations
 import pytest
 
 from lkge import errors
-from lkge.errors import DamagedFile, DataError, LkgeError, RunError, SettingsError, UnknownName
+from lkge.errors import (
+    DamagedFile,
+    DataError,
+    LkgeError,
+    RunError,
+    SettingsError,
+    StoreLocked,
+    UnknownName,
+)
 
 
 def test_the_tree_is_as_drawn() -> None:
     assert DataError.__bases__ == SettingsError.__bases__ == RunError.__bases__ == (LkgeError,)
     assert UnknownName.__bases__ == (DataError,)
-    assert DamagedFile.__bases__ == (RunError,)
+    assert DamagedFile.__bases__ == StoreLocked.__bases__ == (RunError,)
     drawn = errors.__doc__ or ""
     kinds = [name for name, value in vars(errors).items() if isinstance(value, type)]
     for name in (name for name in kinds if issubclass(getattr(errors, name), Exception)):

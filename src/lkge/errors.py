@@ -4,8 +4,9 @@ LkgeError                 something the user can mend; the message says how
 ├── DataError             a fact file, archive or dataset is missing, malformed or unsafe
 │   └── UnknownName       an entity, relation, dataset or method of that name does not exist
 ├── SettingsError         a setting is out of range, unknown, or contradicts another
-└── RunError              a run folder cannot be written, read or resumed
-    └── DamagedFile       a file does not have the digest that its manifest promises
+└── RunError              the folder of a run or a living graph cannot be written, read or resumed
+    ├── DamagedFile       a file does not have the digest that its manifest promises
+    └── StoreLocked       another process is writing to a living graph
 """
 
 from __future__ import annotations
@@ -45,8 +46,12 @@ class SettingsError(LkgeError):
 
 
 class RunError(LkgeError):
-    """A run folder cannot be written, read or resumed."""
+    """The folder of a run or a living graph cannot be written, read or resumed."""
 
 
 class DamagedFile(RunError):
     """A file does not have the digest that its manifest promises."""
+
+
+class StoreLocked(RunError):
+    """Another process is writing to a living graph; the message names it."""

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, no_facts
+from lkge.errors import DamagedFile
 
 triples = st.tuples(st.integers(0, 5), st.sampled_from([0, 2, 4]), st.integers(0, 5))
 histories = st.lists(st.lists(triples, max_size=12), max_size=4)
-Triples = list[tuple[int, int, int]]
+Triple = tuple[int, int, int]
+Triples = list[Triple]
 
 
 def as_facts(facts: Triples) -> Facts:
@@ -62,8 +68,8 @@ def test_arrays_are_compact_rows(history: list[Triples]) -> None:
     assert len(answers.offsets) == len(answers.keys) + 1
     distinct = {fact for facts in history for fact in facts}
     assert len(answers.answers) == 2 * len(distinct)
-    assert (answers.keys.dtype, answers.offsets.dtype) == (np.int64, np.int64)
-    assert (answers.answers.dtype, answers.since.dtype) == (np.int32, np.int32)
+    assert answers.keys.dtype == answers.offsets.dtype == np.int64
+    assert answers.answers.dtype == answers.since.dtype == np.int32
 
 
 def test_nothing_is_known_without_facts() -> None:
@@ -80,3 +86,112 @@ def test_ids_near_the_limit_do_not_collide() -> None:
     assert answers.of(0, top, until=0).tolist() == [top]
     assert answers.of(top - 1, 0, until=0).tolist() == [top]
     assert answers.of(top, 1, until=0).tolist() == [top - 1]
+
+
+def assert_same(found: KnownAnswers, expected: KnownAnswers) -> None:
+    for name, array in expected.arrays().items():
+        assert found.arrays()[name].dtype == array.dtype
+        assert found.arrays()[name].tolist() == array.tolist()
+
+
+def rebuilt(known: dict[Triple, int], steps: int) -> KnownAnswers:
+    """From what a dictionary fact → since says."""
+    return KnownAnswers.build(
+        [as_facts([fact for fact, at in known.items() if at == step]) for step in range(steps)]
+    )
+
+
+@given(st.lists(st.tuples(st.lists(triples, max_size=12), st.lists(triples, max_size=12))))
+def test_growing_and_retracting_equal_building_anew(
+    steps: list[tuple[Triples, Triples]],
+) -> None:
+    answers, known = KnownAnswers.build([]), dict[Triple, int]()
+    for step, (added, retracted) in enumerate(steps):
+        answers = answers.merged(as_facts(added), step)
+        known = dict.fromkeys(added, step) | known
+        assert_same(answers, rebuilt(known, len(steps)))
+        answers = answers.without(as_facts(retracted))
+        known = {fact: at for fact, at in known.items() if fact not in retracted}
+        assert_same(answers, rebuilt(known, len(steps)))
+        assert answers.num_facts == len(known)
+
+
+@given(histories, st.lists(triples))
+def test_contains_equals_a_set(history: list[Triples], asked: Triples) -> None:
+    answers = KnownAnswers.build([as_facts(facts) for facts in history])
+    known = {fact for facts in history for fact in facts}
+    assert answers.contains(as_facts(asked)).tolist() == [fact in known for fact in asked]
+    inverse = [(o, relation + 1, s) for s, relation, o in asked]
+    assert answers.contains(as_facts(inverse)).tolist() == [fact in known for fact in asked]
+
+
+@given(histories, st.none() | st.integers(0, 6))
+def test_the_facts_around_an_entity(history: list[Triples], limit: int | None) -> None:
+    answers = KnownAnswers.build([as_facts(facts) for facts in history])
+    known = plain_twin(history)
+    for entity in range(7):
+        expected = sorted(
+            (subject, relation, obj, first)
+            for (subject, relation), objects in known.items()
+            for obj, first in objects.items()
+            if subject == entity
+        )[:limit]
+        facts, since = answers.around(entity, limit)
+        assert facts.shape == (len(expected), 3)
+        assert facts.dtype == since.dtype == np.int32
+        assert [(*fact, at) for fact, at in zip(facts.tolist(), since, strict=True)] == expected
+
+
+def test_growth_leaves_the_old_answers_as_they_were() -> None:
+    old = KnownAnswers.build([as_facts([(0, 0, 1), (0, 0, 3)])])
+    before = {name: array.copy() for name, array in old.arrays().items()}
+    old.merged(as_facts([(0, 0, 2), (9, 2, 0)]), since=5)
+    old.without(as_facts([(0, 0, 1)]))
+    assert_same(old, KnownAnswers.from_arrays(before))
+
+
+def test_growth_near_the_limit_of_ids() -> None:
+    top = 2**31 - 1
+    facts = as_facts([(top, top - 1, 0), (top - 1, 0, top)])
+    answers = KnownAnswers.build([]).merged(facts, since=7)
+    assert answers.contains(facts).all()
+    assert answers.around(top, None)[0].tolist() == [[top, 1, top - 1], [top, top - 1, 0]]
+    assert answers.around(0, None)[0].tolist() == [[0, top, top]]
+    assert answers.without(facts).num_facts == 0
+
+
+def test_arrays_come_back_from_mapped_files(tmp_path: Path) -> None:
+    answers = KnownAnswers.build([as_facts([(0, 0, 1), (2, 4, 0)]), as_facts([(1, 2, 1)])])
+    mapped: dict[str, NDArray[Any]] = {}
+    for name, array in answers.arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+        mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    opened = KnownAnswers.from_arrays(mapped)
+    assert_same(opened, answers)
+    more = as_facts([(5, 0, 5), (0, 0, 2)])
+    assert_same(opened.merged(more, since=2), answers.merged(more, since=2))
+    assert_same(opened.without(more), answers)
+
+
+@pytest.mark.parametrize(
+    ("name", "damaged"),
+    [
+        ("keys", np.zeros(1, np.int64)),
+        ("keys", np.zeros(2, np.float64)),
+        ("offsets", np.array([0, 2], np.int64)),
+        ("offsets", np.array([1, 1, 2], np.int64)),
+        ("offsets", np.array([0, 1, 3], np.int64)),
+        ("offsets", np.array([], np.int64)),
+        ("answers", np.zeros(3, np.int32)),
+        ("answers", np.zeros((2, 1), np.int32)),
+        ("since", np.zeros(1, np.int32)),
+        ("since", None),
+    ],
+)
+def test_impossible_arrays_are_refused(name: str, damaged: NDArray[Any] | None) -> None:
+    arrays = KnownAnswers.build([as_facts([(0, 0, 1)])]).arrays()
+    del arrays[name]
+    if damaged is not None:
+        arrays[name] = damaged
+    with pytest.raises(DamagedFile, match="do not fit"):
+        KnownAnswers.from_arrays(arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.data.batches import Batch, batches
+from lkge.data.batches import Batch, batches, refutations
 from lkge.data.snapshots import Facts
 
 
@@ -67,3 +67,21 @@ def test_the_generator_decides() -> None:
 
     assert content(1) == content(1)
     assert content(1) != content(2)
+
+
+def test_a_fact_that_no_longer_holds_is_every_corruption_of_another() -> None:
+    withdrawn = numbered_facts(10)
+    made = list(refutations(withdrawn, 4, 3, 50, np.random.default_rng(0)))
+    assert [len(part) for part in made] == [4, 4, 2]
+    seen = []
+    for part in made:
+        assert part.corrupt_object.all()
+        assert part.corruptions.flags.c_contiguous
+        assert part.corruptions.dtype == part.facts.dtype == np.int32
+        for (subject, relation, stand_in), objects in zip(
+            part.facts.tolist(), part.corruptions.tolist(), strict=True
+        ):
+            assert 0 <= stand_in < 50
+            assert len(objects) == 3
+            seen += [(subject, relation, *set(objects))]
+    assert sorted(seen) == [tuple(fact) for fact in withdrawn.tolist()]

@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+import errno
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from lkge.data.files import (
     as_data_error,
+    as_run_error,
     held,
+    remove,
+    remove_at_once,
+    remove_leftovers,
     unfinished,
+    unfinished_folder,
     write_bytes_atomically,
     write_text_atomically,
 )
-from lkge.errors import DataError
+from lkge.errors import DataError, RunError
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -60,3 +68,89 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         assert (first, second) == (True, False)
     with held(tmp_path / "lock") as again:
         assert again
+
+
+def test_a_lock_can_be_waited_for(tmp_path: Path) -> None:
+    order = []
+
+    def second() -> None:
+        with held(tmp_path / "lock", wait=True) as mine:
+            order.append(("second", mine))
+
+    with held(tmp_path / "lock"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.1)
+        order.append(("first", True))
+    thread.join(30)
+    assert order == [("first", True), ("second", True)]
+
+
+def test_a_lock_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="lock: cannot be written"), held(tmp_path / "no" / "lock"):
+        pytest.fail("there was no lock to hold")
+
+
+def test_a_folder_appears_with_all_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    with unfinished_folder(folder) as temporary:
+        (temporary / "file").write_bytes(b"new")
+        assert not folder.exists()
+    assert (folder / "file").read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_an_unfinished_file_is_told_of_by_its_real_name(tmp_path: Path) -> None:
+    def fail(path: Path) -> None:
+        with unfinished_folder(path) as temporary, as_run_error(temporary / "file"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(RunError) as caught:
+        fail(tmp_path / "folder")
+    why = "No space left on device; make room on the disk and try again"
+    assert str(caught.value) == f"{tmp_path / 'folder' / 'file'}: cannot be written: {why}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with monkeypatch.context() as patch:
+        for name in ("unlink", "rmdir", "replace"):
+            patch.setattr(os, name, refuse)
+        remove(tmp_path / "file")
+        remove(tmp_path / "folder")
+        remove_at_once(tmp_path / "folder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+    remove(tmp_path / "file")
+    remove_at_once(tmp_path / "folder")
+    remove(tmp_path / "none")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_go_and_all_else_stays(tmp_path: Path) -> None:
+    for name in ("file", ".hidden", "file.part", ".file.0a1b2c3d.part"):
+        (tmp_path / name).touch()
+    (tmp_path / ".folder.0a1b2c3d.part" / "inside").mkdir(parents=True)
+    remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "file", "file.part"]
+
+
+def test_a_folder_is_on_the_disk_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts: list[int | str] = []
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: acts.append(os.fstat(file).st_ino))
+
+    def replacing(source: Path, target: Path) -> None:
+        acts.append("replace")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replacing)
+    with unfinished_folder(tmp_path / "folder") as temporary:
+        inode = temporary.stat().st_ino
+    assert acts == [inode, "replace", tmp_path.stat().st_ino]

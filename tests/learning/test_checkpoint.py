@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import errno
 import json
-import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import torch
+from tests.faults import FullDisk, failing
 
 from lkge.errors import DamagedFile, LkgeError, RunError
 from lkge.learning.checkpoint import (
@@ -130,67 +129,6 @@ def test_strays_of_a_crash_are_cleaned_up(folder: Path) -> None:
 # A disk that fails
 
 
-class FullDisk:
-    """Lets a number of calls through, then has no space left, once."""
-
-    def __init__(self, calls: int) -> None:
-        self.left = calls
-        self.failed = False
-
-    def fail_in_turn(self) -> None:
-        self.left -= 1
-        if self.left < 0 and not self.failed:
-            self.failed = True
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def before(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def limited(*args: Any, **options: Any) -> Any:
-            self.fail_in_turn()
-            return function(*args, **options)
-
-        return limited
-
-    def halfway(self, open_path: Callable[..., Any]) -> Callable[..., Any]:
-        """Files whose `write` fails with half the bytes written."""
-
-        def opened(path: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
-            file = open_path(path, mode, *args, **options)
-            return HalfWritten(file, self) if "x" in mode or "w" in mode else file
-
-        return opened
-
-
-class HalfWritten:
-    def __init__(self, file: Any, disk: FullDisk) -> None:
-        self.file, self.disk = file, disk
-
-    def __enter__(self) -> HalfWritten:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.file, name)
-
-    def write(self, data: bytes) -> int:
-        self.file.write(data[: len(data) // 2])
-        self.disk.fail_in_turn()
-        return len(data) // 2 + int(self.file.write(data[len(data) // 2 :]))
-
-
-@contextmanager
-def failing(operation: str, disk: FullDisk) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if operation == "write":
-            patch.setattr(Path, "open", disk.halfway(Path.open))
-        elif operation == "unlink":
-            patch.setattr(Path, "unlink", disk.before(Path.unlink))
-        else:
-            patch.setattr(os, operation, disk.before(getattr(os, operation)))
-        yield
-
-
 @SAVES
 @pytest.mark.parametrize(
     ("operation", "old"),
@@ -220,7 +158,7 @@ def test_a_full_disk_at_any_moment_spoils_nothing(
 
 def _saves(save: Save, checkpoints: Checkpoints, operation: str, disk: FullDisk) -> bool:
     """Whether the save went through, the disk being as it is."""
-    with failing(operation, disk), suppress(OSError):
+    with failing(disk, operation), suppress(OSError):
         save(checkpoints)
     return not disk.failed
 

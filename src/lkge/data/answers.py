@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from lkge.data.columns import require_fit, stored_column
 from lkge.data.snapshots import Facts, no_facts, with_inverses
+
+_RELATION = (1 << 32) - 1
+"""The bits of a packed query that hold the relation."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +50,127 @@ class KnownAnswers:
             since=snapshots,
         )
 
+    @property
+    def num_facts(self) -> int:
+        """How many facts are known, inverse ones not counted."""
+        return len(self.answers) // 2
+
     def lookup(
         self, subjects: npt.ArrayLike, relations: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Where the answers of n queries start and stop, shapes (n,); equal where unknown."""
-        wanted = pack(subjects, relations)
-        places = np.searchsorted(self.keys, wanted)
-        known = np.append(self.keys, np.int64(-1))[places] == wanted
-        starts = self.offsets[places]
-        stops = np.where(known, self.offsets[np.minimum(places + 1, len(self.keys))], starts)
-        return starts, stops
+        return self._rows(pack(subjects, relations))
 
     def of(self, subject: int, relation: int, until: int) -> npt.NDArray[np.int32]:
         """The objects of one query that are known by snapshot `until`, sorted."""
         starts, stops = self.lookup([subject], [relation])
         row = slice(int(starts[0]), int(stops[0]))
         return self.answers[row][self.since[row] <= until]
+
+    def contains(self, facts: Facts) -> npt.NDArray[np.bool_]:
+        """Whether each of n facts is known, shape (n,)."""
+        return self._places(pack(facts[:, 0], facts[:, 1]), facts[:, 2])[1]
+
+    def around(self, entity: int, limit: int | None = None) -> tuple[Facts, npt.NDArray[np.int32]]:
+        """The first k facts (k, 3) whose subject is `entity`, inverse facts included, in order of
+        relation and object; and since when each is known (k,)."""
+        first = int(np.searchsorted(self.keys, pack(entity, 0)))
+        behind = int(np.searchsorted(self.keys, pack(entity, _RELATION), side="right"))
+        offsets = self.offsets[first : behind + 1]
+        places = np.arange(offsets[0], offsets[-1])[:limit]
+        keys = self.keys[first + np.searchsorted(offsets, places, side="right") - 1]
+        columns = [np.full(len(places), entity), keys & _RELATION, self.answers[places]]
+        return np.stack(columns, axis=1, dtype=np.int32, casting="same_kind"), self.since[places]
+
+    def merged(self, facts: Facts, since: int) -> Self:
+        """These and n more facts without inverses, which are added here; a fact that is known
+        keeps its `since`. Takes O(n log A) and a copy of the arrays."""
+        queries, objects = _distinct(with_inverses(facts))
+        places, known = self._places(queries, objects)
+        queries, objects, places = queries[~known], objects[~known], places[~known]
+        keys, counts = self._with_keys(queries[_starts_run(queries)])
+        return self._of_counts(
+            keys,
+            counts + _occurrences(queries, keys),
+            np.insert(self.answers, places, objects),
+            np.insert(self.since, places, np.int32(since)),
+        )
+
+    def without(self, facts: Facts) -> Self:
+        """These less n facts without inverses, which go too; unknown facts change nothing. Takes
+        O(n log A) and a copy of the arrays."""
+        queries, objects = _distinct(with_inverses(facts))
+        places, known = self._places(queries, objects)
+        counts = np.diff(self.offsets) - _occurrences(queries[known], self.keys)
+        left = counts > 0
+        return self._of_counts(
+            self.keys[left],
+            counts[left],
+            np.delete(self.answers, places[known]),
+            np.delete(self.since, places[known]),
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by name, to be stored."""
+        return {
+            "keys": self.keys,
+            "offsets": self.offsets,
+            "answers": self.answers,
+            "since": self.since,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """What `arrays` gave; only sizes are checked, so that a mapped file is not read."""
+        keys = stored_column(arrays, "keys", np.int64)
+        offsets = stored_column(arrays, "offsets", np.int64)
+        answers = stored_column(arrays, "answers", np.int32)
+        since = stored_column(arrays, "since", np.int32)
+        require_fit(
+            len(offsets) == len(keys) + 1, f"{len(keys)} queries have {len(offsets)} offsets"
+        )
+        require_fit(
+            offsets[0] == 0 and offsets[-1] == len(answers) == len(since),
+            f"offsets go from {offsets[0]} to {offsets[-1]}, "
+            f"for {len(answers)} answers known since {len(since)} versions",
+        )
+        return cls(keys, offsets, answers, since)
+
+    @classmethod
+    def _of_counts(
+        cls,
+        keys: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        answers: npt.NDArray[np.int32],
+        since: npt.NDArray[np.int32],
+    ) -> Self:
+        """From how many answers each key has, (K,), instead of where they start."""
+        return cls(keys, np.append(0, np.cumsum(counts, dtype=np.int64)), answers, since)
+
+    def _rows(
+        self, queries: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Where the answers of n packed queries start and stop, shapes (n,); equal if unknown."""
+        places, known = _find(queries, self.keys)
+        return self.offsets[places], self.offsets[places + known]
+
+    def _places(
+        self, queries: npt.NDArray[np.int64], objects: npt.NDArray[np.int32]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Where in `answers` n facts are or would be, and whether they are, shapes (n,)."""
+        starts, stops = self._rows(queries)
+        places = _lower_bounds(objects, self.answers, starts, stops)
+        known = places < stops
+        known[known] = self.answers[places[known]] == objects[known]
+        return places, known
+
+    def _with_keys(
+        self, queries: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """All keys and how many answers each has, with sorted distinct queries among them."""
+        places, known = _find(queries, self.keys)
+        keys = np.insert(self.keys, places[~known], queries[~known])
+        return keys, np.insert(np.diff(self.offsets), places[~known], 0)
 
 
 def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -74,3 +183,46 @@ def _starts_run(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     starts = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=starts[1:])
     return starts
+
+
+def _distinct(facts: Facts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """The packed queries and the objects of n facts, sorted and each once; shapes (≤ n,)."""
+    queries, objects = pack(facts[:, 0], facts[:, 1]), facts[:, 2]
+    order = np.lexsort((objects, queries))
+    queries, objects = queries[order], objects[order]
+    first = _starts_run(queries) | _starts_run(objects)
+    return queries[first], objects[first]
+
+
+def _find(
+    wanted: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Where each of n values is or would be among sorted values, and whether it is; (n,)."""
+    places = np.searchsorted(among, wanted)
+    known = places < len(among)
+    known[known] = among[places[known]] == wanted[known]
+    return places, known
+
+
+def _occurrences(
+    values: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """How often each of K sorted distinct values occurs in `values`, none of which is another."""
+    return np.bincount(np.searchsorted(among, values), minlength=len(among))
+
+
+def _lower_bounds(
+    wanted: npt.NDArray[np.int32],
+    values: npt.NDArray[np.int32],
+    starts: npt.NDArray[np.int64],
+    stops: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """For each of n, the first place of the sorted values[start : stop] that is not below
+    `wanted`, or `stop`; n binary searches side by side, shape (n,)."""
+    low, high = starts.copy(), stops.copy()
+    while len(still := np.flatnonzero(low < high)):
+        middle = (low[still] + high[still]) // 2
+        below = values[middle] < wanted[still]
+        low[still[below]] = middle[below] + 1
+        high[still[~below]] = middle[~below]
+    return low

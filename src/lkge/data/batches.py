@@ -46,3 +46,21 @@ def batches(
             corruptions=generator.integers(0, num_entities, shape, dtype=np.int32),
             corrupt_object=generator.integers(0, 2, shape, dtype=np.bool_),
         )
+
+
+def refutations(
+    facts: Facts, size: int, negatives: int, num_entities: int, generator: np.random.Generator
+) -> Iterator[Batch]:
+    """One epoch over facts that no longer hold: each (s, r, o) is all the corruptions of a fact
+    (s, r, x), x drawn uniformly, so that o must lie farther from (s, r) than anything else."""
+    order = generator.permutation(len(facts))
+    for start in range(0, len(facts), size):
+        withdrawn = facts[order[start : start + size]]
+        stand_ins = withdrawn.copy()
+        stand_ins[:, 2] = generator.integers(0, num_entities, len(withdrawn), dtype=np.int32)
+        shape = (len(withdrawn), negatives)
+        yield Batch(
+            facts=stand_ins,
+            corruptions=np.ascontiguousarray(np.broadcast_to(withdrawn[:, 2:], shape)),
+            corrupt_object=np.ones(shape, dtype=np.bool_),
+        )

@@ -30,6 +30,13 @@ def with_inverses(facts: Facts) -> Facts:
     return np.concatenate([facts, inverted(facts)])
 
 
+def among(facts: Facts, others: Facts) -> npt.NDArray[np.bool_]:
+    """Which of `facts` (n, 3) are among `others`, (n,)."""
+    row = np.dtype([("subject", np.int32), ("relation", np.int32), ("object", np.int32)])
+    mine, theirs = (np.ascontiguousarray(each).view(row)[:, 0] for each in (facts, others))
+    return np.isin(mine, theirs)
+
+
 def no_facts() -> Facts:
     """An empty fact array, shape (0, 3)."""
     return np.empty((0, 3), dtype=np.int32)

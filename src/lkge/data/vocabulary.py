@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
+from lkge.data.spelling import likely_spellings
 from lkge.errors import DataError, UnknownName
 
 INVERSE = "⁻¹"
 """The mark behind a relation's name that means its inverse."""
 
-_CANDIDATES = 200
+
+class Names(Protocol):
+    """Name ↔ id for those who only ask. Entities are numbered 0, 1, 2, …; the k-th relation is 2k,
+    its inverse 2k + 1."""
+
+    @property
+    def num_entities(self) -> int:
+        """How many entities there are."""
+        ...
+
+    @property
+    def num_relations(self) -> int:
+        """How many forward relations there are; with inverses there are twice as many ids."""
+        ...
+
+    def entity_id(self, name: str) -> int:
+        """The id of an entity that exists."""
+        ...
+
+    def relation_id(self, name: str) -> int:
+        """The id of a relation that exists: even for `name`, odd for `name⁻¹`."""
+        ...
+
+    def entity_name(self, entity: int) -> str:
+        """The name of an entity id."""
+        ...
+
+    def relation_name(self, relation: int) -> str:
+        """The name of a relation id; an odd id has the mark of the inverse behind it."""
+        ...
 
 
 class Vocabulary:
-    """Name ↔ id. Entities are numbered 0, 1, 2, …; the k-th relation is 2k, its inverse 2k + 1."""
+    """`Names` in memory, to which more can be added."""
 
     def __init__(self, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
         self._entities: list[str] = []
@@ -37,12 +66,12 @@ class Vocabulary:
 
     @property
     def num_entities(self) -> int:
-        """How many entities there are."""
+        """See `Names`."""
         return len(self._entities)
 
     @property
     def num_relations(self) -> int:
-        """How many forward relations there are; with inverses there are twice as many ids."""
+        """See `Names`."""
         return len(self._relations)
 
     def add_entity(self, name: str) -> int:
@@ -50,7 +79,7 @@ class Vocabulary:
         known = self._entity_ids.get(name)
         if known is not None:
             return known
-        _require_name(name, "entity")
+        require_entity_name(name)
         return self._append_entity(name)
 
     def add_relation(self, name: str) -> int:
@@ -58,8 +87,7 @@ class Vocabulary:
         known = self._relation_ids.get(name)
         if known is not None:
             return known
-        _require_name(name, "relation")
-        _require_forward(name)
+        require_relation_name(name)
         return self._append_relation(name)
 
     def add_entities(self, names: Iterable[str]) -> None:
@@ -73,18 +101,18 @@ class Vocabulary:
             self.add_relation(name)
 
     def entity_id(self, name: str) -> int:
-        """The id of an entity that exists."""
+        """See `Names`."""
         known = self._entity_ids.get(name)
         if known is None:
-            raise UnknownName("entity", name, _similar(name, self._entities))
+            raise UnknownName("entity", name, likely_spellings(name, self._entities))
         return known
 
     def relation_id(self, name: str) -> int:
-        """The id of a relation that exists: even for `name`, odd for `name⁻¹`."""
+        """See `Names`."""
         forward = name.removesuffix(INVERSE)
         known = self._relation_ids.get(forward)
         if known is None:
-            raise UnknownName("relation", name, _similar(forward, self._relations))
+            raise UnknownName("relation", name, likely_spellings(forward, self._relations))
         return known if forward == name else known + 1
 
     def entity_ids(self, names: Iterable[str]) -> list[int]:
@@ -93,7 +121,7 @@ class Vocabulary:
             return list(map(self._entity_ids.__getitem__, names))
         except KeyError as error:
             name = error.args[0]
-            raise UnknownName("entity", name, _similar(name, self._entities)) from None
+            raise UnknownName("entity", name, likely_spellings(name, self._entities)) from None
 
     def relation_ids(self, names: Iterable[str]) -> list[int]:
         """The even ids of many forward relations that exist."""
@@ -101,17 +129,17 @@ class Vocabulary:
             return list(map(self._relation_ids.__getitem__, names))
         except KeyError as error:
             name = error.args[0]
-            raise UnknownName("relation", name, _similar(name, self._relations)) from None
+            raise UnknownName("relation", name, likely_spellings(name, self._relations)) from None
 
     def entity_name(self, entity: int) -> str:
-        """The name of an entity id."""
-        _require_id(entity, self.num_entities, "entity")
+        """See `Names`."""
+        require_id(entity, self.num_entities, "entity")
         return self._entities[entity]
 
     def relation_name(self, relation: int) -> str:
-        """The name of a relation id; an odd id has the mark of the inverse behind it."""
-        _require_id(relation, 2 * self.num_relations, "relation")
-        return self._relations[relation // 2] + (INVERSE if relation % 2 else "")
+        """See `Names`."""
+        require_id(relation, 2 * self.num_relations, "relation")
+        return marked(self._relations[relation // 2], relation)
 
     def to_json(self) -> dict[str, list[str]]:
         """Both lists of names, in order of their ids."""
@@ -147,21 +175,34 @@ class Vocabulary:
         return new
 
 
-def _require_name(name: str, kind: str) -> None:
-    if not name.strip():
-        raise DataError(f"empty name of {kind}: every name needs at least one visible character")
+def marked(forward: str, relation: int) -> str:
+    """The name of a relation id, given its forward name: an odd id has the mark behind it."""
+    return forward + INVERSE if relation % 2 else forward
 
 
-def _require_forward(name: str) -> None:
+def require_entity_name(name: str) -> None:
+    """Refuse what cannot name an entity."""
+    _require_visible(name, "entity")
+
+
+def require_relation_name(name: str) -> None:
+    """Refuse what cannot name a forward relation."""
+    _require_visible(name, "relation")
     if name.endswith(INVERSE):
         raise DataError(
             f"the relation {name!r} ends with {INVERSE!r}, which marks inverse relations; rename it"
         )
 
 
-def _require_id(number: int, count: int, kind: str) -> None:
+def require_id(number: int, count: int, kind: str) -> None:
+    """Refuse an id that nobody has."""
     if not 0 <= number < count:
         raise DataError(f"there is no {kind} with id {number}; ids go from 0 to below {count}")
+
+
+def _require_visible(name: str, kind: str) -> None:
+    if not name.strip():
+        raise DataError(f"empty name of {kind}: every name needs at least one visible character")
 
 
 def _stored_names(stored: Mapping[str, Any], kind: str) -> list[str]:
@@ -169,15 +210,3 @@ def _stored_names(stored: Mapping[str, Any], kind: str) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError(f"a stored vocabulary must have a list of names under {kind!r}")
     return names
-
-
-def _similar(name: str, known: Iterable[str]) -> list[str]:
-    """The few names that share most three-letter pieces with `name`: a cheap first sieve."""
-    wanted = name.casefold()
-    pieces = {wanted[start : start + 3] for start in range(max(1, len(wanted) - 2))}
-
-    def shared(other: str) -> int:
-        folded = other.casefold()
-        return sum(piece in folded for piece in pieces)
-
-    return heapq.nlargest(_CANDIDATES, known, key=shared)

@@ -116,7 +116,7 @@ class Results:
     def to_json(self) -> dict[str, Any]:
         """A plain tree for `json.dump`; a number that is not there (nan) is null."""
         tree = {**asdict(self), "settings": dict(self.settings)}
-        return {"format": FORMAT, **_nan_to_none(tree)}
+        return {"format": FORMAT, **nan_to_none(tree)}
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Self:
@@ -143,11 +143,12 @@ def _accuracy(cell: Mapping[str, Any]) -> Accuracy:
     return Accuracy(**_none_to_nan(cell))
 
 
-def _nan_to_none(tree: Any) -> Any:
+def nan_to_none(tree: Any) -> Any:
+    """A tree for `json.dump` in which a number that is not there (nan) is null."""
     if isinstance(tree, Mapping):
-        return {name: _nan_to_none(value) for name, value in tree.items()}
+        return {name: nan_to_none(value) for name, value in tree.items()}
     if isinstance(tree, list | tuple):
-        return [_nan_to_none(value) for value in tree]
+        return [nan_to_none(value) for value in tree]
     return None if isinstance(tree, float) and math.isnan(tree) else tree
 
 
