@@ -271,7 +271,7 @@ def test_a_finished_run_is_opened_without_the_graph(finished: Path) -> None:
     assert run.folder == finished
     assert run.results == api.opened(finished).results
     assert kept(finished) == before
-    assert run.predictor.vocabulary == GRAPH.vocabulary
+    assert run.predictor.names == GRAPH.vocabulary
 
 
 def test_an_unfinished_run_cannot_be_opened(interrupted: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -230,3 +231,33 @@ def test_time_is_counted_with_and_without_validation(monkeypatch: pytest.MonkeyP
     assert fit.course.validation_seconds == 3.0
     assert [event.seconds for event in events] == [11.0, 22.0, 33.0]
     assert events[0].facts_per_second == 2 * fit.num_facts / 10.0
+
+
+def test_facts_that_no_longer_hold_sink_below_what_they_were() -> None:
+    settings = quick(max_epochs=30, patience=30)
+    model, method = Model(settings), Method(settings)
+    first, second = made_graph().snapshots[:2]
+    gone = first.train[:3]
+
+    def study(snapshot: Snapshot, retracted: Facts | None) -> None:
+        method.grow(model, snapshot)
+        fit = Fit(model, method, snapshot, Validator([snapshot]), retracted)
+        fit.run(lambda _: None, lambda: None)
+
+    study(first, None)
+    before = method.predictor(model).fact_scores(gone)
+    study(dataclasses.replace(second, train=no_facts(), valid=no_facts()), gone)
+    assert (method.predictor(model).fact_scores(gone) < before).all()
+
+
+def test_nothing_retracted_changes_no_byte() -> None:
+    courses = []
+    for retracted in (None, no_facts()):
+        settings = quick()
+        model, method, snapshot = Model(settings), Method(settings), made_graph().snapshots[0]
+        method.grow(model, snapshot)
+        Fit(model, method, snapshot, Validator([snapshot]), retracted).run(
+            lambda _: None, lambda: None
+        )
+        courses.append(bytes_of(model.tables))
+    assert courses[0] == courses[1]

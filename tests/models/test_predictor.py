@@ -13,7 +13,7 @@ from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
-from lkge.models.predictor import RelationPredictor, TablePredictor, View
+from lkge.models.predictor import RelationPredictor, TablePredictor, View, best_first
 from lkge.models.scores import TransE
 from lkge.models.tables import Tables
 
@@ -199,3 +199,25 @@ def test_best_answers_by_relation_have_names() -> None:
     named = predictor.with_names(names)
     assert [answer.name for answer in named.top_k("a", "likes", 2)] == ["a", "b"]
     assert [answer.score for answer in named.top_k("a", "knows", 3)] == [-0.25, -1.0, -2.25]
+
+
+@BACKENDS
+@pytest.mark.parametrize("dim", [1, 7, 8, 40, 45])
+def test_all_candidates_of_a_question_have_the_scores_of_their_facts(fused: bool, dim: int) -> None:
+    tables = on_grid(0, 30, 2, dim)
+    predictor = made_predictor(tables, fused)
+    scores = predictor.candidate_scores(3, 2)
+    facts = np.array([[3, 2, entity] for entity in range(30)], dtype=np.int32)
+    expected = -(tables.entity[3] + tables.relation[2] - tables.entity).abs().sum(1)
+    assert scores.dtype == np.float32
+    assert np.array_equal(scores, expected.numpy())
+    assert np.array_equal(scores, predictor.fact_scores(facts))
+
+
+def test_the_best_come_first_and_of_equal_ones_the_first() -> None:
+    scores = np.array([0.5, 2, 1, 2, -1, 1], dtype=np.float32)
+    assert best_first(scores, 4).tolist() == [1, 3, 2, 5]
+    assert best_first(scores, 3).tolist() == [1, 3, 2]
+    assert best_first(scores, 99).tolist() == [1, 3, 2, 5, 0, 4]
+    assert best_first(scores, 0).tolist() == []
+    assert best_first(scores[:0], 3).tolist() == []

@@ -75,6 +75,30 @@ class Understated(Method):
         return 0
 
 
+class Boastful(Method):
+    """Says that it works row by row, and carries something else."""
+
+    rowwise: ClassVar[bool] = True
+
+    def state(self) -> State:
+        return {"count": torch.ones(3)}
+
+
+class Stubborn(Method):
+    """Does not survive a retraction."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._spoilt = False
+
+    def retract(self, facts: Facts) -> None:
+        self._spoilt = True
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        if self._spoilt:
+            model.tables.entity[0] = torch.nan
+
+
 class Overgrown(Method):
     """Loses the rows of what came last."""
 
@@ -120,6 +144,8 @@ WRONG: list[tuple[type[Method], Callable[[Settings], None], str]] = [
     (Unseeded, contract.is_its_hooks, "the loop and the hooks"),
     (Secretive, contract.declares_what_it_carries, "does not declare"),
     (Understated, contract.declares_what_it_carries, "size of what is carried is wrong"),
+    (Boastful, contract.carries_rows_if_it_says_so, "carries 'count'"),
+    (Stubborn, contract.can_retract, "after a retraction a row is not finite"),
     (Overgrown, contract.learns_any_growth, "not everything has a row"),
     (Broken, contract.learns_any_growth, "a row is not finite"),
     (Biased, contract.learns_alike_on_both_backends, "the backends learn different tables"),

@@ -50,9 +50,12 @@ class Validator:
     """Asks about validation facts while a snapshot is learned. It knows no test fact at all:
     what is filtered are the training and validation facts up to this snapshot."""
 
-    def __init__(self, snapshots: Sequence[Snapshot]) -> None:
+    def __init__(self, snapshots: Sequence[Snapshot], answers: KnownAnswers | None = None) -> None:
+        """`answers`: what to filter with, where it is known otherwise than from the snapshots."""
         self._snapshots = snapshots
-        self._answers = KnownAnswers.build([np.concatenate([s.train, s.valid]) for s in snapshots])
+        self._answers = answers or KnownAnswers.build(
+            [np.concatenate([s.train, s.valid]) for s in snapshots]
+        )
 
     def mrr(self, predictor: Predictor, facts: Facts, snapshot: Snapshot) -> float:
         """MRR of `facts` among E_i; nan without facts."""

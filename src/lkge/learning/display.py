@@ -35,6 +35,7 @@ from lkge.learning.progress import (
     RunStarted,
     SnapshotFinished,
     SnapshotStarted,
+    VersionPublished,
 )
 
 Clock = Callable[[], float]
@@ -106,6 +107,8 @@ class PlainLines:
                 )
             case RunFinished():
                 return f"learned in {clock_time(event.seconds)}"
+            case VersionPublished():
+                return f"published version {event.version}"
 
     def _epoch_line(self, event: EpochFinished) -> str | None:
         now = self._clock()
@@ -148,13 +151,29 @@ class JsonlLog:
         if not self._mended:
             _cut_unfinished_line(self._path)
             self._mended = True
-        record = {
-            "type": type(event).__name__,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            **{name: _json_number(value) for name, value in asdict(event).items()},
-        }
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json_line(event))
+
+
+class JsonLines:
+    """Writes each event to a stream, one JSON object a line, as `JsonlLog` does to a file."""
+
+    def __init__(self, stream: IO[str]):
+        self._stream = stream
+
+    def __call__(self, event: Event) -> None:
+        self._stream.write(json_line(event))
+        self._stream.flush()
+
+
+def json_line(event: Event) -> str:
+    """An event with its type and UTC time as a line of JSON."""
+    record = {
+        "type": type(event).__name__,
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **{name: _json_number(value) for name, value in asdict(event).items()},
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def _json_number(value: Any) -> Any:

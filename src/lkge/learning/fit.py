@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.batches import batches
-from lkge.data.snapshots import Facts, Snapshot, with_inverses
+from lkge.data.batches import Batch, batches, refutations
+from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
 from lkge.learning.checkpoint import with_prefix, without_prefix
@@ -49,10 +50,18 @@ class Course:
 
 
 class Fit:
-    """The learning of one snapshot by one method; `begin` of the method has been called."""
+    """The learning of one snapshot by one method; `begin` of the method has been called.
+
+    `retracted` are facts that no longer hold: their score is lowered while the others are learned.
+    """
 
     def __init__(
-        self, model: Model, method: Method, snapshot: Snapshot, validator: Validator
+        self,
+        model: Model,
+        method: Method,
+        snapshot: Snapshot,
+        validator: Validator,
+        retracted: Facts | None = None,
     ) -> None:
         self.model = model
         self.method = method
@@ -60,6 +69,7 @@ class Fit:
         self.course = Course()
         self._validator = validator
         self._edges = with_inverses(method.facts(snapshot))
+        self._retracted = with_inverses(no_facts() if retracted is None else retracted)
         self._valid: Facts = method.validation(snapshot)
         settings = model.settings
         self._objective = method.objective(model)
@@ -72,6 +82,10 @@ class Fit:
     def num_facts(self) -> int:
         """The facts to train on, without inverses."""
         return len(self._edges) // 2
+
+    @property
+    def _num_edges(self) -> int:
+        return len(self._edges) + len(self._retracted)
 
     @property
     def best_valid_mrr(self) -> float:
@@ -91,7 +105,7 @@ class Fit:
     def _finished(self) -> bool:
         settings = self._settings
         return (
-            not len(self._edges)
+            not self._num_edges
             or self.course.epochs >= settings.max_epochs
             or self.course.epochs_without_gain >= settings.patience
         )
@@ -123,23 +137,15 @@ class Fit:
                 valid_mrr=mrr,
                 best_mrr=self.best_valid_mrr,
                 epochs_without_gain=course.epochs_without_gain,
-                facts_per_second=len(self._edges) / (trained - started),
+                facts_per_second=self._num_edges / (trained - started),
                 seconds=course.seconds,
             )
         )
 
     def _train(self) -> float:
         """One pass over the facts; the mean loss a fact."""
-        settings, model = self._settings, self.model
-        generator = stream(settings.seed, TRAIN, self.snapshot.index, self.course.epochs)
-        total = 0.0
-        for batch in batches(
-            self._edges,
-            settings.batch_size,
-            settings.negatives,
-            self.snapshot.num_entities,
-            generator,
-        ):
+        model, total = self.model, 0.0
+        for batch in self._batches():
             loss = self._objective.add_gradient(model.tables, batch, self._gradient)
             loss += self.method.penalty(model, self._gradient)
             self.method.adjust(model, self._gradient)
@@ -149,7 +155,14 @@ class Fit:
             if not math.isfinite(loss):
                 raise RunError("the loss is no longer finite; lower --learning-rate")
             total += loss * len(batch)
-        return total / len(self._edges)
+        return total / self._num_edges
+
+    def _batches(self) -> Iterator[Batch]:
+        """One epoch: the facts, then those that no longer hold."""
+        settings = self._settings
+        generator = stream(settings.seed, TRAIN, self.snapshot.index, self.course.epochs)
+        shape = (settings.batch_size, settings.negatives, self.snapshot.num_entities, generator)
+        return chain(batches(self._edges, *shape), refutations(self._retracted, *shape))
 
     def _validate(self) -> float:
         predictor = self.method.predictor(self.model)

@@ -62,7 +62,7 @@ class Learned:
 
     def tensors(self) -> dict[str, Tensor]:
         """All that was learned, for a file; `restored` is the inverse."""
-        return _tensors(self.model, self.method)
+        return learned_tensors(self.model, self.method)
 
 
 def restored(settings: Settings, tensors: Mapping[str, Tensor]) -> tuple[Model, Method]:
@@ -72,7 +72,8 @@ def restored(settings: Settings, tensors: Mapping[str, Tensor]) -> tuple[Model, 
     return model, method
 
 
-def _tensors(model: Model, method: Method) -> dict[str, Tensor]:
+def learned_tensors(model: Model, method: Method) -> dict[str, Tensor]:
+    """All that model and method have learned, for a file; `restored` is the inverse."""
     return model.tables.named("tables") | with_prefix("method.", method.state())
 
 
@@ -211,7 +212,9 @@ class Loop:
     def _save_start(self) -> None:
         if self._checkpoints is None:
             return
-        self._checkpoints.save_start(_tensors(self._model, self._method), self._progress(None))
+        self._checkpoints.save_start(
+            learned_tensors(self._model, self._method), self._progress(None)
+        )
 
     def _saver(self, fit: Fit) -> Callable[[], None]:
         """What saves a fit after an epoch, if the last time is long enough ago."""

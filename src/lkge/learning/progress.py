@@ -76,6 +76,14 @@ class RunFinished:
     seconds: float
 
 
+@dataclass(frozen=True)
+class VersionPublished:
+    """A living graph has a new version, which has learned batch `batch`."""
+
+    version: int
+    batch: int
+
+
 Event = (
     Compiling
     | RunStarted
@@ -84,6 +92,7 @@ Event = (
     | Evaluating
     | SnapshotFinished
     | RunFinished
+    | VersionPublished
 )
 Listener = Callable[[Event], None]
 

@@ -2,6 +2,7 @@
 
 The trainer calls them in this order for each snapshot i:
 
+    retract   drop what is carried of facts that no longer hold, where there are any
     grow      add rows for new entities and relations; M_{i-1} is now ready to be asked about S_i
     begin     prepare to learn: anchors, weights, a restart
     facts     what to train on, and `validation`, what to select on
@@ -47,6 +48,9 @@ class Method:
     keeps: ClassVar[str] = "nothing but the tables"
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType({})
     """Settings of its own, and the values of the paper's grid for each."""
+    rowwise: ClassVar[bool] = False
+    """Whether a step changes only what belongs to the rows it touches, and all of `state` is tables
+    with a row for each entity and relation: then a few facts can be learned on a few rows."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -54,6 +58,10 @@ class Method:
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Add rows for what is new; by default they are drawn at random."""
         model.grow(snapshot)
+
+    def retract(self, facts: Facts) -> None:
+        """Facts of earlier snapshots, by their ids, that no longer hold; called before `grow`. What
+        is carried over of them must go."""
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Prepare to learn this snapshot; `model` has grown."""

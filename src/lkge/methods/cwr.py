@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.snapshots import Snapshot
+from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.counts import fact_counts, no_counts, padded
+from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
 from lkge.models.model import Model
 from lkge.models.tables import Tables, no_tables
 
@@ -29,11 +29,16 @@ class Cwr(Method):
     name: ClassVar[str] = "cwr"
     summary: ClassVar[str] = "learn a temporary model, average it into a consolidated one"
     keeps: ClassVar[str] = "one count a row"
+    rowwise: ClassVar[bool] = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._past = no_counts()
         self._consolidated = no_tables(settings.dim, settings.device)
+
+    def retract(self, facts: Facts) -> None:
+        """They no longer count."""
+        self._past = without(self._past, facts)
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Put the consolidated model aside and start a temporary one."""

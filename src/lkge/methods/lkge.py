@@ -17,7 +17,7 @@ from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.anchor import STRENGTHS, Anchor
 from lkge.methods.parts.autoencoder import Autoencoder
-from lkge.methods.parts.counts import fact_counts, no_counts, padded
+from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
 from lkge.methods.parts.transfer import transfer
 from lkge.models.model import Model
 from lkge.models.tables import Gradient, Tables, no_tables
@@ -30,6 +30,7 @@ class Lkge(Method):
     name: ClassVar[str] = "lkge"
     summary: ClassVar[str] = "autoencoder, transfer and regularisation; the paper's method"
     keeps: ClassVar[str] = "one count a row"
+    rowwise: ClassVar[bool] = True
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType(
         {**STRENGTHS, "beta": (0.01, 0.1, 1.0)}
     )
@@ -40,6 +41,10 @@ class Lkge(Method):
         self._old = no_tables(settings.dim, settings.device)
         self._anchor: Anchor | None = None
         self._autoencoder: Autoencoder | None = None
+
+    def retract(self, facts: Facts) -> None:
+        """They no longer count."""
+        self._past = without(self._past, facts)
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Draw new rows, then transfer to those that touch old ones."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.data.snapshots import Facts, Snapshot, among, no_facts
 from lkge.methods.base import Method, State, register
 from lkge.models.model import Model
 
@@ -27,6 +27,12 @@ class Retrain(Method):
         super().__init__(settings)
         self._train = no_facts()
         self._valid = no_facts()
+
+    def retract(self, facts: Facts) -> None:
+        """They are no longer trained on."""
+        self._train, self._valid = (
+            known[~among(known, facts)] for known in (self._train, self._valid)
+        )
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Start over."""

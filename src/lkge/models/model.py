@@ -14,7 +14,10 @@ from lkge.models.objectives import FactwiseObjective, margin_objective
 from lkge.models.scores import Score, score_named
 from lkge.models.tables import Tables, no_tables
 
-INITIALISE, TRAIN, REMEMBER, REPLAY, INFORM, ATTEND, ENCODE, NEIGHBOURS = range(8)
+(
+    INITIALISE, TRAIN, REMEMBER, REPLAY, INFORM, ATTEND, ENCODE, NEIGHBOURS,
+    HOLD_OUT, POOL, EXAMINE,
+) = range(11)  # fmt: skip
 """What a stream of random numbers is for; each purpose has its own."""
 
 

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts
-from lkge.data.vocabulary import Vocabulary
+from lkge.data.vocabulary import Names
 from lkge.kernels.ranking import count_ahead
+from lkge.kernels.scan import l1_distances
 from lkge.models.scores import Score
 from lkge.models.tables import Tables
 
@@ -54,7 +55,15 @@ class Predictor(Protocol):
         subjects."""
         ...
 
-    def with_names(self, vocabulary: Vocabulary) -> Self:
+    def candidate_scores(self, subject: int, relation: int) -> NDArray[np.float32]:
+        """The score of (subject, relation, x) for every entity x, (n,)."""
+        ...
+
+    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+        """The score of each fact, (k,)."""
+        ...
+
+    def with_names(self, names: Names) -> Self:
         """The same, speaking of entities and relations by name."""
         ...
 
@@ -71,21 +80,21 @@ class TablePredictor:
     relation: Tensor
     score: Score
     fused: bool
-    vocabulary: Vocabulary | None = None
+    names: Names | None = None
     subject: Tensor | None = None
 
     @classmethod
     def of(
-        cls, tables: Tables, score: Score, fused: bool, vocabulary: Vocabulary | None = None
+        cls, tables: Tables, score: Score, fused: bool, names: Names | None = None
     ) -> TablePredictor:
         """Freeze a copy of the tables, prepared for the score."""
         return cls(
-            score.prepare(tables.entity), score.prepare(tables.relation), score, fused, vocabulary
+            score.prepare(tables.entity), score.prepare(tables.relation), score, fused, names
         )
 
-    def with_names(self, vocabulary: Vocabulary) -> TablePredictor:
+    def with_names(self, names: Names) -> TablePredictor:
         """See `Predictor`."""
-        return replace(self, vocabulary=vocabulary)
+        return replace(self, names=names)
 
     def queries(self, facts: Facts) -> Tensor:
         """compose(h, r) for each fact, (n, d)."""
@@ -150,16 +159,24 @@ class TablePredictor:
         for start in range(0, len(facts), size):
             yield start, -torch.cdist(queries[start : start + size], self.entity, p=1)
 
+    def candidate_scores(self, subject: int, relation: int) -> NDArray[np.float32]:
+        """See `Predictor`."""
+        fact = np.array([[subject, relation, 0]], dtype=np.int32)
+        if self.fused and self.score.name == "transe":
+            return -l1_distances(self.queries(fact).numpy(), self.entity.numpy())
+        _, scores = next(self._score_chunks(fact))
+        return scores[0].cpu().numpy()
+
+    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+        """See `Predictor`."""
+        subjects, relations, objects = torch.from_numpy(facts).long().to(self.entity.device).T
+        askers = self.entity if self.subject is None else self.subject
+        scores = self.score.score(askers[subjects], self.relation[relations], self.entity[objects])
+        return scores.cpu().numpy()
+
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
         """See `Predictor`."""
-        names = known_names(self.vocabulary)
-        fact = np.array([[names.entity_id(subject), names.relation_id(relation), 0]], np.int32)
-        _, scores = next(self._score_chunks(fact))
-        best = torch.topk(scores[0], min(k, len(self.entity)))
-        return [
-            Answer(names.entity_name(int(entity)), float(value))
-            for value, entity in zip(best.values, best.indices, strict=True)
-        ]
+        return _top_k(self, known_names(self.names), subject, relation, k)
 
 
 class RelationEncoder(Protocol):
@@ -175,11 +192,11 @@ class RelationPredictor:
     """Asks an encoder for the tables of each query's relation."""
 
     encoder: RelationEncoder
-    vocabulary: Vocabulary | None = None
+    names: Names | None = None
 
-    def with_names(self, vocabulary: Vocabulary) -> RelationPredictor:
+    def with_names(self, names: Names) -> RelationPredictor:
         """See `Predictor`."""
-        return replace(self, vocabulary=vocabulary)
+        return replace(self, names=names)
 
     def ranks(
         self, facts: Facts, views: Sequence[View], answers: KnownAnswers
@@ -191,18 +208,44 @@ class RelationPredictor:
             ranks[part] = self.encoder.at(int(relation)).ranks(facts[part], views, answers)
         return ranks
 
+    def candidate_scores(self, subject: int, relation: int) -> NDArray[np.float32]:
+        """See `Predictor`."""
+        return self.encoder.at(relation).candidate_scores(subject, relation)
+
+    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+        """See `Predictor`."""
+        scores = np.empty(len(facts), dtype=np.float32)
+        for relation in np.unique(facts[:, 1]):
+            part = np.flatnonzero(facts[:, 1] == relation)
+            scores[part] = self.encoder.at(int(relation)).fact_scores(facts[part])
+        return scores
+
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
         """See `Predictor`."""
-        names = known_names(self.vocabulary)
-        asked = self.encoder.at(names.relation_id(relation)).with_names(names)
-        return asked.top_k(subject, relation, k)
+        return _top_k(self, known_names(self.names), subject, relation, k)
 
 
-def known_names(vocabulary: Vocabulary | None) -> Vocabulary:
-    """The vocabulary of a predictor that was asked by name."""
-    if vocabulary is None:
+def known_names(names: Names | None) -> Names:
+    """The names of a predictor that was asked by name."""
+    if names is None:
         raise ValueError("this predictor was made without a vocabulary; it has no names")
-    return vocabulary
+    return names
+
+
+def best_first(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """The places of the k highest scores, best first; of equal ones, the first comes first."""
+    k = min(k, len(scores))
+    worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf
+    places = np.flatnonzero(scores >= worst)
+    return places[np.argsort(-scores[places], kind="stable")][:k]
+
+
+def _top_k(predictor: Predictor, names: Names, subject: str, relation: str, k: int) -> list[Answer]:
+    scores = predictor.candidate_scores(names.entity_id(subject), names.relation_id(relation))
+    return [
+        Answer(names.entity_name(int(place)), float(scores[place]))
+        for place in best_first(scores, k)
+    ]
 
 
 def _candidates(facts: Facts, view: View, answers: KnownAnswers, width: int) -> Tensor:

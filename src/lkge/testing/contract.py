@@ -137,6 +137,32 @@ def answers_when_restored(settings: Settings) -> None:
         )
 
 
+def carries_rows_if_it_says_so(settings: Settings) -> None:
+    """All that a `rowwise` method has learned is a row for each entity and relation."""
+    if not method_named(settings.method).rowwise:
+        return
+    for _, model, method in lessons(GRAPH, settings):
+        _require(not model.tables.extra, "a rowwise method learns more than rows")
+        for name, rows in method.state().items():
+            kind = name.rpartition(".")[2]
+            _require(
+                kind in ("entity", "relation") and len(rows) == len(getattr(model.tables, kind)),
+                f"a rowwise method carries {name!r}, which does not have a row for each",
+            )
+
+
+def can_retract(settings: Settings) -> None:
+    """With facts withdrawn that it has learned, a method goes on to finite rows."""
+    course = lessons(GRAPH, settings)
+    _, model, method = next(course)
+    method.retract(GRAPH.snapshots[0].train[:5])
+    _, model, method = next(course)
+    _require(
+        all(bool(torch.isfinite(table).all()) for table in model.tables),
+        "after a retraction a row is not finite",
+    )
+
+
 def learns_alike_on_both_backends(settings: Settings) -> None:
     """Kernels and torch agree within what rounding does in a few steps, which is far less than
     what learning does."""
@@ -161,6 +187,8 @@ CHECKS: tuple[Callable[[Settings], None], ...] = (
     is_blind_to_tests,
     declares_what_it_carries,
     answers_when_restored,
+    carries_rows_if_it_says_so,
+    can_retract,
     learns_alike_on_both_backends,
 )
 

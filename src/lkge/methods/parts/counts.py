@@ -23,6 +23,15 @@ def fact_counts(facts: Facts, snapshot: Snapshot) -> Tables:
     )
 
 
+def without(counts: Tables, facts: Facts) -> Tables:
+    """Counts that no longer contain `facts`; none falls below zero."""
+    edges = torch.from_numpy(with_inverses(facts)).long()
+    gone = counts.map(torch.zeros_like)
+    gone.entity.index_add_(0, edges[:, 0], torch.ones(len(edges)))
+    gone.relation.index_add_(0, edges[:, 1], torch.ones(len(edges)))
+    return counts.map(lambda count, lost: (count - lost).clamp(min=0), gone)
+
+
 def padded(counts: Tables, like: Tables) -> Tables:
     """Counts with zeros for rows that they do not have yet."""
     return counts.grown_to(like.map(torch.zeros_like))

@@ -67,6 +67,10 @@ class Inductive(Method, ABC):
     def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
         """Rows (k, d) of new entities (k,), with which they are neighbours of others."""
 
+    def retract(self, facts: Facts) -> None:
+        """They are no longer looked at."""
+        self.near = self.near.without(with_inverses(facts))
+
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Draw the neighbourhoods of what is new; after the first snapshot, encode it."""
         first = len(model.tables.entity)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.data.snapshots import Facts, Snapshot, among, no_facts
 
 
 def _no_snapshots() -> NDArray[np.int32]:
@@ -37,6 +37,11 @@ class Memory:
             np.concatenate([self.facts[kept], snapshot.train[drawn]]),
             np.append(self.since[kept], np.full(taken, snapshot.index, dtype=np.int32)),
         )
+
+    def without(self, facts: Facts) -> Memory:
+        """All that is remembered but these facts."""
+        kept = ~among(self.facts, facts)
+        return Memory(self.facts[kept], self.since[kept])
 
     def parts(self) -> list[Facts]:
         """The facts of each past snapshot that is still remembered, oldest first."""

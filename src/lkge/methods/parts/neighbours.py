@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.data.snapshots import Facts
+from lkge.data.snapshots import Facts, among
 from lkge.models.encoders import ranges, segment_of
 
 
@@ -94,6 +94,13 @@ class Neighbourhoods:
             torch.cat([self.others, more.others])[order],
             len(more),
         )
+
+    def without(self, edges: Facts) -> Neighbourhoods:
+        """All neighbours but those that come from these facts, inverse facts included."""
+        items = torch.stack([self.subjects, self.relations, self.others], dim=1)
+        kept = torch.from_numpy(~among(items.int().cpu().numpy(), edges)).to(items.device)
+        subjects, relations, others = items[kept].T
+        return self._of_subjects(subjects, relations, others, len(self))
 
     def to(self, device: str) -> Neighbourhoods:
         """The same on the given device."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.snapshots import Snapshot
+from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State
 from lkge.methods.parts.memory import Memory
 from lkge.models.model import REMEMBER, Model, stream
@@ -22,6 +22,10 @@ class Rehearsal(Method):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.memory = Memory()
+
+    def retract(self, facts: Facts) -> None:
+        """They are no longer remembered."""
+        self.memory = self.memory.without(facts)
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Remember some of what is now old."""
