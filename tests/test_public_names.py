@@ -11,6 +11,7 @@ PUBLIC = {
     "DamagedFile",
     "DataError",
     "GrowingGraph",
+    "LivingGraph",
     "LkgeError",
     "Results",
     "Run",
@@ -18,9 +19,12 @@ PUBLIC = {
     "Settings",
     "SettingsError",
     "Snapshot",
+    "StoreLocked",
     "UnknownName",
     "__version__",
+    "init",
     "load",
+    "open",
     "run",
 }
 

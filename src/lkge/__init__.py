@@ -5,6 +5,10 @@
     run.results.mrr
     run.predictor.top_k("Hot_Water_Pump", "hasAssociatedTag", k=10)
 
+    kg = lkge.init("KG")
+    kg.add([("Ada", "knows", "Charles"), ("Charles", "builds", "Engine")])
+    kg.predict(subject="Ada", relation="knows")
+
 The names below are the public face. Those that need torch or numpy are imported at first use.
 """
 
@@ -20,6 +24,7 @@ from lkge.errors import (
     LkgeError,
     RunError,
     SettingsError,
+    StoreLocked,
     UnknownName,
 )
 
@@ -29,6 +34,7 @@ __all__ = [
     "DamagedFile",
     "DataError",
     "GrowingGraph",
+    "LivingGraph",
     "LkgeError",
     "Results",
     "Run",
@@ -36,9 +42,12 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Snapshot",
+    "StoreLocked",
     "UnknownName",
     "__version__",
+    "init",
     "load",
+    "open",
     "run",
 ]
 
@@ -46,13 +55,18 @@ if TYPE_CHECKING:
     from lkge.api import Run, load, run
     from lkge.data.snapshots import GrowingGraph, Snapshot
     from lkge.evaluation.results import Results
+    from lkge.living import init, open
+    from lkge.store.graph import LivingGraph
 else:
     _HOMES = {
         "GrowingGraph": "lkge.data.snapshots",
+        "LivingGraph": "lkge.store.graph",
         "Results": "lkge.evaluation.results",
         "Run": "lkge.api",
         "Snapshot": "lkge.data.snapshots",
+        "init": "lkge.living",
         "load": "lkge.api",
+        "open": "lkge.living",
         "run": "lkge.api",
     }
 

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, get_type_hints
 
 from lkge.errors import SettingsError
@@ -79,6 +80,18 @@ class Settings:
         """One `name = value` a line; `from_toml` reads it back."""
         return "".join(f"{name} = {_literal(value)}\n" for name, value in self.to_dict().items())
 
+
+LIVING: Mapping[str, Any] = MappingProxyType(
+    {
+        "learning_rate": 1e-3,
+        "batch_size": 512,
+        "max_epochs": 100,
+        "patience": 5,
+        "alpha": 1.0,
+        "beta": 1.0,
+    }
+)
+"""Where the defaults of a living graph differ: it learns a few facts at a time."""
 
 OMEGAS = ("printed", "squared")
 BACKENDS = ("auto", "numba", "torch")

@@ -1,0 +1,97 @@
+"""The doors to living graphs: make one, open one.
+
+kg = lkge.init("KG")
+kg.add([("Ada", "knows", "Charles"), …])
+kg.predict(subject="Ada", relation="knows", k=5)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lkge.api import CONFIG, MODEL, TABLES, load
+from lkge.config import LIVING, Settings, from_toml
+from lkge.data.names import MappedNames
+from lkge.data.snapshots import Facts, no_facts
+from lkge.data.vocabulary import Vocabulary
+from lkge.errors import DataError, RunError, SettingsError
+from lkge.learning.checkpoint import read_sealed, read_tensors
+from lkge.store.beginning import Beginning
+from lkge.store.graph import LivingGraph, create
+from lkge.store.records import Options
+
+SHAPE = {"method", "score", "dim", "components"}
+"""The settings that what was learned depends on for its shape."""
+STRENGTHS = {"alpha", "beta"}
+"""The settings of a run that a living graph takes over though it has its own."""
+
+
+def open(folder: Path | str, version: int | None = None) -> LivingGraph:
+    """The living graph in `folder`, at its newest version that is whole or at another one."""
+    return LivingGraph(folder, version)
+
+
+def init(
+    folder: Path | str,
+    *,
+    run: Path | str | None = None,
+    data: Path | None = None,
+    keep: int = Options.keep,
+    known: bool = Options.known,
+    settings: Settings | None = None,
+    **changes: Any,
+) -> LivingGraph:
+    """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
+    and goes on under its settings. `changes` are single settings, such as `dim=100`.
+
+    `keep` versions stay on disk. With `known=False` known answers are not kept: then nothing marks
+    or leaves out what is known already. `data` is where the dataset of a run may be found.
+    """
+    options = Options(keep, known)
+    if run is not None:
+        return create(folder, of_run(Path(run), data, changes, known), options)
+    chosen = (settings or Settings().with_changes(LIVING)).with_changes(changes)
+    return create(folder, Beginning.empty(chosen), options)
+
+
+def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -> Beginning:
+    """What a finished run has learned. Its dataset is looked up for the known answers alone."""
+    if not (run / MODEL).is_file():
+        raise RunError(f"{run}: not a finished run: it has no {MODEL}; finish it or name another")
+    settings = from_toml(run / CONFIG)
+    _refuse_another_shape(settings, changes)
+    steps = {name: value for name, value in LIVING.items() if name not in STRENGTHS}
+    manifest = read_sealed(run / MODEL)
+    vocabulary = Vocabulary.from_json(manifest["vocabulary"])
+    facts, snapshots = _facts(settings.dataset, data, vocabulary) if known else (no_facts(), 1)
+    return Beginning(
+        settings=settings.with_changes(steps).with_changes(changes),
+        tensors=read_tensors(run / TABLES, manifest["sha256"]),
+        names=MappedNames.of(vocabulary.entities, vocabulary.relations),
+        facts=facts,
+        lessons=snapshots,
+        source=str(run),
+    )
+
+
+def _refuse_another_shape(settings: Settings, changes: dict[str, Any]) -> None:
+    """What was learned fits the settings that give it its shape, and no others."""
+    for name in SHAPE & changes.keys():
+        if changes[name] != (own := getattr(settings, name)):
+            raise SettingsError(f"{name} = {own!r} in the run, and it stays so; leave {name} out")
+
+
+def _facts(dataset: str, data: Path | None, vocabulary: Vocabulary) -> tuple[Facts, int]:
+    """All facts of a run's dataset, and how many snapshots it has."""
+    remedy = "say where it is with --data, or begin without known answers: --no-known"
+    try:
+        graph = load(dataset, data)
+    except DataError as error:
+        raise RunError(f"the dataset of the run cannot be read: {error}; {remedy}") from error
+    if graph.vocabulary != vocabulary:
+        raise RunError(f"{dataset}: not the dataset that the run has learned; {remedy}")
+    parts = [part for s in graph.snapshots for part in (s.train, s.valid, s.test)]
+    return np.concatenate(parts), len(graph)

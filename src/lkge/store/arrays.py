@@ -1,0 +1,245 @@
+"""Files of named arrays in the safetensors format: written in pieces, read by mapping.
+
+A file is the length of its header (8 bytes, little-endian), the header in JSON, padded with blanks,
+and the arrays without gaps, those of wide numbers first, so that every number lies aligned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lkge.data.files import as_run_error
+from lkge.errors import DamagedFile
+
+CODES = {
+    **{np.dtype(f"<f{size}"): f"F{8 * size}" for size in (2, 4, 8)},
+    **{np.dtype(f"<i{size}"): f"I{8 * size}" for size in (1, 2, 4, 8)},
+    **{np.dtype(f"<u{size}"): f"U{8 * size}" for size in (1, 2, 4, 8)},
+    np.dtype(np.bool_): "BOOL",
+}
+DTYPES = {code: dtype for dtype, code in CODES.items()}
+
+METADATA = "__metadata__"
+ALIGNMENT = 64
+PIECE = 1 << 22
+"""Bytes of an array that are in memory at a time while it is written, about."""
+
+MADV_PAGEOUT = 21
+"""Linux: these pages are not needed soon. They are read again from their file if they are needed
+after all, and what was changed in memory stays; so this is a hint, never a change."""
+
+
+@dataclass(frozen=True)
+class FileSeal:
+    """What a file must be: the digest and the number of its bytes."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Patched:
+    """A table like `base` (n, …) with some rows replaced and others appended; never materialised.
+
+    rows      (u,) int64, ascending: rows of `base` that are replaced
+    values    (u, …): by these
+    appended  (k, …): rows behind the last one of `base`
+    """
+
+    base: NDArray[Any]
+    rows: NDArray[np.int64]
+    values: NDArray[Any]
+    appended: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if not (
+            self.values.shape == (len(self.rows), *self.base.shape[1:])
+            and self.appended.shape[1:] == self.base.shape[1:]
+            and self.values.dtype == self.appended.dtype == self.base.dtype
+        ):
+            raise ValueError("rows, values, appended rows and base do not fit together")
+        if len(self.rows) and not (
+            self.rows[0] >= 0 and self.rows[-1] < len(self.base) and (np.diff(self.rows) > 0).all()
+        ):
+            raise ValueError("replaced rows must be rows of the base, ascending, each once")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n + k, …)."""
+        return (len(self.base) + len(self.appended), *self.base.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the base."""
+        return self.base.dtype
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Some rows of the whole, in the given order."""
+        result = np.empty((len(rows), *self.base.shape[1:]), self.dtype)
+        old = rows < len(self.base)
+        result[old] = self.base[rows[old]]
+        result[~old] = self.appended[rows[~old] - len(self.base)]
+        places = np.minimum(np.searchsorted(self.rows, rows), max(len(self.rows) - 1, 0))
+        replaced = self.rows[places] == rows if len(self.rows) else np.zeros(len(rows), np.bool_)
+        result[replaced] = self.values[places[replaced]]
+        return result
+
+
+Array = NDArray[Any] | Patched
+Arrays = Mapping[str, Array]
+
+
+def taken(array: Array, rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Some rows of an array, in the given order."""
+    return array.take(rows) if isinstance(array, Patched) else array[rows]
+
+
+def write_arrays(path: Path, arrays: Arrays) -> FileSeal:
+    """Write named arrays to a new file, piece by piece, and wait until it is on the disk."""
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    digest, size = hashlib.sha256(), 0
+    with as_run_error(path), path.open("xb") as file:
+        for piece in _file_pieces({name: arrays[name] for name in names}):
+            file.write(piece)
+            digest.update(piece)
+            size += len(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return FileSeal(digest.hexdigest(), size)
+
+
+def sealed(path: Path) -> FileSeal:
+    """The seal that a file has now; all of it is read."""
+    with path.open("rb") as file:
+        return FileSeal(hashlib.file_digest(file, "sha256").hexdigest(), file.tell())
+
+
+def mapped(path: Path) -> dict[str, NDArray[Any]]:
+    """The named arrays of a file, mapped into memory: what is not looked at is not read.
+
+    They may be changed; the file does not change with them.
+    """
+    try:
+        content: NDArray[np.uint8] = np.asarray(np.memmap(path, dtype=np.uint8, mode="c"))
+    except OSError as error:
+        raise DamagedFile(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DamagedFile(f"{path}: damaged, it is empty; restore it") from error
+    try:
+        start, entries = _header(content)
+        _require_no_gaps(entries, len(content) - start)
+        return {
+            name: content[start + entry.start : start + entry.stop]
+            .view(entry.dtype)
+            .reshape(entry.shape)
+            for name, entry in entries.items()
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(f"{path}: damaged, not a file of arrays: {error}; restore it") from error
+
+
+class _Entry(NamedTuple):
+    """One array: where its bytes start and stop behind the header, and how to read them."""
+
+    start: int
+    stop: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def _header(content: NDArray[np.uint8]) -> tuple[int, dict[str, _Entry]]:
+    """Where the arrays start, and what they are, by name."""
+    length = int.from_bytes(content[:8].tobytes(), "little")
+    if 8 + length > len(content):
+        raise ValueError(f"a header of {length} bytes in {len(content)}")
+    tree = json.loads(content[8 : 8 + length].tobytes())
+    if not isinstance(tree, dict):
+        raise TypeError("the header is not a JSON object")
+    entries = {name: _entry(tree[name]) for name in tree if name != METADATA}
+    return 8 + length, entries
+
+
+def _entry(tree: Mapping[str, Any]) -> _Entry:
+    start, stop = tree["data_offsets"]
+    dtype, shape = DTYPES[tree["dtype"]], tuple(tree["shape"])
+    if not all(type(number) is int and number >= 0 for number in (start, stop, *shape)):
+        raise TypeError("offsets and shapes must be whole numbers")
+    if stop - start != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"shape {shape} of {dtype} in {stop - start} bytes")
+    return _Entry(start, stop, dtype, shape)
+
+
+def _require_no_gaps(entries: Mapping[str, _Entry], size: int) -> None:
+    spans = sorted((entry.start, entry.stop) for entry in entries.values())
+    if any(before[1] != after[0] for before, after in pairwise([(0, 0), *spans, (size, size)])):
+        raise ValueError(f"its arrays do not fill its {size} bytes")
+
+
+def _file_pieces(arrays: Arrays) -> Iterator[bytes]:
+    """All bytes of a file, in order."""
+    sizes = [math.prod(array.shape) * array.dtype.itemsize for array in arrays.values()]
+    header = {
+        name: {
+            "dtype": CODES[array.dtype.newbyteorder("<")],
+            "shape": array.shape,
+            "data_offsets": span,
+        }
+        for (name, array), span in zip(
+            arrays.items(), pairwise(accumulate(sizes, initial=0)), strict=True
+        )
+    }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    yield len(text).to_bytes(8, "little") + text
+    for array in arrays.values():
+        little = array.dtype.newbyteorder("<")
+        for rows in _row_pieces(array):
+            yield rows.astype(little, copy=False).tobytes()
+
+
+def _row_pieces(array: Array) -> Iterator[NDArray[Any]]:
+    """An array in order, some rows at a time."""
+    if isinstance(array, Patched):
+        for start, rows in _slices(array.base):
+            first, last = np.searchsorted(array.rows, [start, start + len(rows)])
+            piece = rows.copy()
+            piece[array.rows[first:last] - start] = array.values[first:last]
+            yield piece
+            _let_go(rows)
+        yield from _row_pieces(array.appended)
+        return
+    for _, rows in _slices(np.atleast_1d(array)):
+        yield rows
+        _let_go(rows)
+
+
+def _slices(table: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """(first row, rows) of a table in order, about PIECE bytes at a time."""
+    step = max(1, PIECE // max(1, table[:1].nbytes))
+    return ((start, table[start : start + step]) for start in range(0, len(table), step))
+
+
+def _let_go(rows: NDArray[Any]) -> None:
+    """Tell the system that rows that lie in a mapped file are not needed soon."""
+    owner: Any = rows
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap) and rows.nbytes:
+        begin = np.frombuffer(owner, dtype=np.uint8).ctypes.data
+        offset = rows.ctypes.data - begin
+        start = offset - offset % mmap.PAGESIZE
+        with suppress(OSError):
+            owner.madvise(MADV_PAGEOUT, start, offset + rows.nbytes - start)

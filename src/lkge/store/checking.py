@@ -1,0 +1,214 @@
+"""What is damaged in a store, by reading every byte of it; and how the store goes on without it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from lkge.data.files import LEFTOVER, as_run_error, sync_folder
+from lkge.errors import DamagedFile, LkgeError, RunError
+from lkge.store.arrays import FileSeal, mapped, sealed
+from lkge.store.inbox import FactBatch, read_batch
+from lkge.store.records import ADD, Options, VersionRecord
+from lkge.store.strict import read_tree, write_tree
+from lkge.store.structure import require_sense
+from lkge.store.versions import BATCH, DAMAGED, MANIFEST, STORE, Store
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A file or folder, what is wrong with it, and the version that it belongs to, if any."""
+
+    path: str
+    reason: str
+    version: int | None = None
+
+
+def check(store: Store) -> list[Damage]:
+    """All damage, by the digest of every file and by whether its content makes sense.
+
+    What a crash left unfinished is no damage: nobody reads it, and the next writer removes it.
+    Neither is what a writer at work prunes or learns in the meantime.
+    """
+    versions, batches = store.versions(), store.batch_numbers()
+    known = {path.name for path in map(store.folder_of, versions)}
+    waiting = {path.name for path in map(store.batch_file, batches)}
+    return [
+        *_root_damage(store),
+        *_strays(store.folder_of_versions, known, "not a version"),
+        *(damage for version in versions for damage in _version_damage(store, version)),
+        *_strays(store.inbox, waiting, "not a batch"),
+        *(damage for number in batches for damage in _batch_damage(store, number)),
+    ]
+
+
+def repair(store: Store) -> list[str]:
+    """Set aside what is damaged, so that the store goes on; what was done, in words.
+
+    Versions newer than the last whole one are to be learned again: their batches, which each of
+    them keeps, go back into the inbox. Only for who holds the writer's lock.
+    """
+    damages = check(store)
+    spoilt = {damage.version for damage in damages if _spoils(store, damage)}
+    whole = [version for version in store.versions() if version not in spoilt]
+    if not whole:
+        raise DamagedFile(f"{store.folder}: no version is whole; restore the folder from a backup")
+    done: list[str] = []
+    for version in sorted(set(store.versions()) - set(whole)):
+        if version > whole[-1]:
+            done += _take_back(store, version)
+        done.append(_set_aside(store, store.folder_of(version)))
+    for damage in damages:
+        if damage.version not in spoilt:
+            done += _mend(store, damage, whole[-1])
+    return done
+
+
+# Finding
+
+
+def _root_damage(store: Store) -> Iterator[Damage]:
+    try:
+        _ = store.settings, store.options
+    except LkgeError as error:
+        yield _damage(store.folder / STORE, error)
+
+
+def _version_damage(store: Store, version: int) -> list[Damage]:
+    folder = store.folder_of(version)
+    try:
+        manifest = store.manifest(version)
+    except RunError as error:
+        found = [_damage(folder / MANIFEST, error, version)]
+    else:
+        named, record = manifest.files, manifest.log[-1]
+        found = [
+            *_strays(folder, {MANIFEST, *named}, "not named by the manifest", version),
+            *(d for name in named for d in _file_damage(folder / name, named[name], record)),
+        ]
+    return found if folder.exists() else []
+
+
+def _file_damage(path: Path, seal: FileSeal, record: VersionRecord) -> Iterator[Damage]:
+    reason = _broken_seal(path, seal)
+    if reason:
+        yield Damage(str(path), reason, record.version)
+    elif path.name != BATCH:
+        try:
+            require_sense(path.name, mapped(path), record)
+        except RunError as error:
+            yield _damage(path, error, record.version)
+
+
+def _broken_seal(path: Path, seal: FileSeal) -> str | None:
+    """In which way a file is not what it must be."""
+    try:
+        size = path.stat().st_size
+        if size != seal.bytes:
+            return (
+                f"{'truncated' if size < seal.bytes else 'too long'}: {size} of {seal.bytes} bytes"
+            )
+        return None if sealed(path) == seal else "its digest differs"
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _batch_damage(store: Store, number: int) -> Iterator[Damage]:
+    try:
+        read_batch(store, number)
+    except RunError as error:
+        if store.batch_file(number).exists():
+            yield _damage(store.batch_file(number), error)
+
+
+def _strays(
+    folder: Path, known: Iterable[str], reason: str, version: int | None = None
+) -> Iterator[Damage]:
+    """All in a folder that is not known and not merely unfinished."""
+    for path in sorted(folder.iterdir() if folder.is_dir() else ()):
+        if path.name not in known and not path.match(LEFTOVER):
+            yield Damage(str(path), reason, version)
+
+
+def _damage(path: Path, error: Exception, version: int | None = None) -> Damage:
+    if not path.exists():
+        return Damage(str(path), "missing", version)
+    return Damage(str(path), str(error).removeprefix(f"{path}: "), version)
+
+
+# Mending
+
+
+def _spoils(store: Store, damage: Damage) -> bool:
+    """Whether a damage makes its version unfit to be opened."""
+    if damage.version is None:
+        return False
+    name = Path(damage.path).name
+    return name == MANIFEST or (name != BATCH and name in store.manifest(damage.version).files)
+
+
+def _take_back(store: Store, version: int) -> Iterator[str]:
+    """Put the batch of a version back into the inbox."""
+    path = store.folder_of(version) / BATCH
+    try:
+        batch = read_tree(path, FactBatch)
+    except RunError:
+        if path.exists() or _has_learned(store, version):
+            yield f"{path}: the batch of version {version} is lost; add its facts again"
+        return
+    target = store.batch_file(batch.number)
+    if not target.exists():
+        write_tree(target, batch)
+    yield f"{target}: batch {batch.number} is to be learned again"
+
+
+def _has_learned(store: Store, version: int) -> bool:
+    """Whether a version has learned a batch, as far as anybody can tell."""
+    try:
+        return store.manifest(version).log[-1].kind == ADD
+    except RunError:
+        return True
+
+
+def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
+    """Mend what does not make a version unfit."""
+    path = Path(damage.path)
+    if path == store.folder / STORE:
+        yield _written_anew(store, newest)
+        return
+    if damage.version is not None and path.name == BATCH:
+        manifest = store.manifest(damage.version)
+        files = {name: seal for name, seal in manifest.files.items() if name != BATCH}
+        write_tree(path.with_name(MANIFEST), dataclasses.replace(manifest, files=files))
+        yield f"{path}: no longer named by the manifest"
+    if path.exists():
+        lost = path in map(store.batch_file, store.batch_numbers())
+        yield _set_aside(store, path) + ("; add its facts again" if lost else "")
+
+
+def _written_anew(store: Store, version: int) -> str:
+    """Write `store.json` from what a version knows of it."""
+    manifest = store.manifest(version)
+    record, options = manifest.log[-1], Options()
+    keeps = record.known_facts > 0 or record.entities == 0
+    store.write_root(manifest.settings, dataclasses.replace(options, known=keeps))
+    return f"{store.folder / STORE}: written anew, with `keep` = {options.keep}"
+
+
+def _set_aside(store: Store, path: Path) -> str:
+    """Move a file or folder to where nobody reads it."""
+    folder = store.folder / DAMAGED
+    with as_run_error(folder):
+        folder.mkdir(exist_ok=True)
+        names = (path.name + (f".{number}" if number else "") for number in count())
+        target = next(folder / name for name in names if not (folder / name).exists())
+        os.replace(path, target)
+        sync_folder(folder)
+        sync_folder(path.parent)
+    return f"{path}: damaged, set aside as {target}"

@@ -1,0 +1,212 @@
+"""A living graph: facts in, answers out, version after version, in one folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lkge.config import Settings
+from lkge.data.facts import read_facts
+from lkge.data.formats import Triple
+from lkge.errors import RunError
+from lkge.learning.checkpoint import Checkpoints
+from lkge.learning.progress import Listener, RunStarted, VersionPublished, ignore
+from lkge.learning.rehearsal import rehearse
+from lkge.store.beginning import Beginning
+from lkge.store.checking import Damage, check
+from lkge.store.export import export
+from lkge.store.inbox import FactBatch, accept, discard, waiting
+from lkge.store.locks import writing
+from lkge.store.reader import (
+    Neighbour,
+    Prediction,
+    Reader,
+    ScoredFact,
+    Similar,
+    open_reader,
+)
+from lkge.store.records import ROLLBACK, Options, VersionRecord, now
+from lkge.store.update import Update
+from lkge.store.versions import LEARNING, Store
+
+VALID = 0.02
+"""The share of new facts that is held out: one half to select by, one half for the exam."""
+
+Source = Iterable[Triple] | Path | str
+
+
+class LivingGraph:
+    """The doors of a store. Questions go to the version that is open, which stays the same until
+    this object adds, rolls back or refreshes."""
+
+    def __init__(self, folder: Path | str, version: int | None = None) -> None:
+        self.reader: Reader = open_reader(folder, version)
+        self.store: Store = self.reader.store
+
+    @property
+    def version(self) -> int:
+        """The number of the open version."""
+        return self.reader.version
+
+    @property
+    def settings(self) -> Settings:
+        """How this graph is learned."""
+        return self.reader.settings
+
+    def predict(
+        self,
+        *,
+        relation: str,
+        subject: str | None = None,
+        object: str | None = None,
+        k: int = 10,
+        new_only: bool = False,
+    ) -> list[Prediction]:
+        """See `Reader.predict`."""
+        return self.reader.predict(
+            relation=relation, subject=subject, object=object, k=k, new_only=new_only
+        )
+
+    def similar(self, entity: str, k: int = 10) -> list[Similar]:
+        """See `Reader.similar`."""
+        return self.reader.similar(entity, k)
+
+    def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
+        """See `Reader.score`."""
+        return self.reader.score(facts)
+
+    def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
+        """See `Reader.entities`."""
+        return self.reader.entities(prefix, limit)
+
+    def neighbourhood(self, entity: str, limit: int = 50) -> list[Neighbour]:
+        """See `Reader.neighbourhood`."""
+        return self.reader.neighbourhood(entity, limit)
+
+    def log(self) -> tuple[VersionRecord, ...]:
+        """What happened, version by version."""
+        return self.reader.log
+
+    def check(self) -> list[Damage]:
+        """Every file that is not as it was written."""
+        return check(self.store)
+
+    def export(self, folder: Path | str, format: str = "parquet") -> list[Path]:
+        """Write all rows with their names into a new folder; see `lkge.store.export`."""
+        return export(self.reader, folder, format)
+
+    def refresh(self) -> bool:
+        """Go to the newest version; whether that is another one."""
+        newest = self.store.newest()
+        if newest == self.version:
+            return False
+        self.reader = open_reader(self.store.folder)
+        return True
+
+    def add(
+        self,
+        facts: Source,
+        *,
+        retract: Source = (),
+        valid: float = VALID,
+        source: str = "python",
+        listener: Listener = ignore,
+    ) -> VersionRecord:
+        """Learn new facts, and forget those that no longer hold; the line of the log.
+
+        Both are triples of names, or a file of facts. They are on the disk before learning begins;
+        if it is interrupted, the next `add` or `learn_waiting` learns them first.
+        """
+        with writing(self.store, "add"):
+            self.store.tidy()
+            self.store.next_version()  # facts that could not be learned now are not taken in
+            batch = accept(self.store, _triples(facts), _triples(retract), valid, source)
+            records = self._learn_waiting(listener)
+        return next(record for record in records if record.batch == batch.number)
+
+    def learn_waiting(self, listener: Listener = ignore) -> list[VersionRecord]:
+        """Learn all facts that were accepted and not learned yet."""
+        with writing(self.store, "add"):
+            self.store.tidy()
+            return self._learn_waiting(listener)
+
+    def rollback(self, version: int) -> VersionRecord:
+        """Publish an old version anew, as the newest; the line of the log."""
+        with writing(self.store, "rollback"):
+            self.store.tidy()
+            if waiting(self.store):
+                raise RunError(
+                    f"{self.store.folder}: facts wait to be learned; "
+                    f"run: lkge add {self.store.folder}"
+                )
+            newest, target = open_reader(self.store.folder), open_reader(self.store.folder, version)
+            _publish_again(target, newest)
+        self.refresh()
+        return self.reader.record
+
+    def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
+        batches = waiting(self.store)
+        if batches:
+            rehearse(self.settings, listener)
+        return [self._learn(batch, listener) for batch in batches]
+
+    def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
+        """One batch becomes one version."""
+        self.store.next_version()
+        self.refresh()
+        lessons = self.reader.manifest.lessons
+        name, method = self.store.folder.name, self.settings.method
+        listener(RunStarted(name, method, lessons + 1, snapshot=0, epochs_done=0))
+        checkpoints = Checkpoints(
+            self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
+        )
+        update = Update(self.reader, batch, listener, checkpoints)
+        self.store.publish(update.version, update.files(), update.manifest())
+        discard(self.store, batch.number)
+        checkpoints.remove()
+        self.refresh()
+        listener(VersionPublished(self.version, batch.number))
+        return self.reader.record
+
+
+def create(folder: Path | str, beginning: Beginning, options: Options) -> LivingGraph:
+    """A new living graph; its folder appears, with its first version, in one act."""
+    settings = beginning.settings.to_dict()
+    Store.create(folder, settings, options, beginning.files(), beginning.manifest())
+    return LivingGraph(folder)
+
+
+def _triples(source: Source) -> list[Triple]:
+    """Facts by name, read if they are in a file."""
+    return list(read_facts(source) if isinstance(source, (str, Path)) else source)
+
+
+def _publish_again(target: Reader, newest: Reader) -> None:
+    """A new version with the content of an old one; the log goes on."""
+    record = dataclasses.replace(
+        target.record,
+        version=newest.version + 1,
+        kind=ROLLBACK,
+        created=now(),
+        facts=0,
+        retracted=0,
+        new_entities=target.num_entities - newest.num_entities,
+        new_relations=target.num_relations - newest.num_relations,
+        mrr_old_before=math.nan,
+        drift=0.0,
+        touched=0,
+        epochs=0,
+        seconds=0.0,
+        warnings=(),
+        source=f"version {target.version}",
+        batch=0,
+    )
+    manifest = dataclasses.replace(
+        target.manifest,
+        version=newest.version + 1,
+        last_batch=newest.manifest.last_batch,
+        log=(*newest.log, record),
+    )
+    target.store.publish(manifest.version, target.files(), manifest)

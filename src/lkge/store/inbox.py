@@ -1,0 +1,126 @@
+"""Facts that were accepted and are not learned yet: on the disk before anybody is told so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lkge.data.files import held, remove
+from lkge.data.formats import Triple
+from lkge.data.vocabulary import require_entity_name, require_relation_name
+from lkge.errors import DamagedFile, DataError, RunError, SettingsError
+from lkge.store.records import now
+from lkge.store.strict import read_tree, write_tree
+from lkge.store.versions import INBOX_LOCK, Store
+
+
+@dataclass(frozen=True)
+class FactBatch:
+    """Facts to learn together, by name, and facts that no longer hold.
+
+    A share `valid` of the new facts is held out. `accepted` is UTC to the second.
+    """
+
+    number: int
+    added: list[Triple]
+    retracted: list[Triple]
+    valid: float
+    source: str
+    accepted: str
+
+
+def accept(
+    store: Store,
+    added: Iterable[Triple],
+    retracted: Iterable[Triple] = (),
+    valid: float = 0.02,
+    source: str = "",
+) -> FactBatch:
+    """Take facts in. They are on the disk when this returns, and will be learned.
+
+    Any number of processes and threads may do so at once; the numbers of batches rise by one.
+    """
+    new, gone = _facts(added), _facts(retracted)
+    if not new and not gone:
+        raise DataError("there is no fact to add or to retract; give at least one")
+    if not 0 <= valid < 1:
+        raise SettingsError(f"valid = {valid!r} is out of range: it must be from 0 to below 1")
+    with held(store.folder / INBOX_LOCK, wait=True):
+        batch = FactBatch(_next_number(store), new, gone, float(valid), source, now())
+        _keep(store, batch)
+    return batch
+
+
+def waiting(store: Store) -> list[FactBatch]:
+    """The batches that are still to be learned, in order."""
+    last = store.at_newest(store.manifest).last_batch
+    batches = (_read(store, number) for number in store.batch_numbers() if number > last)
+    return [batch for batch in batches if batch]
+
+
+def discard(store: Store, number: int) -> None:
+    """Remove a batch that a published version has learned."""
+    remove(store.batch_file(number))
+
+
+def read_batch(store: Store, number: int) -> FactBatch:
+    """A batch that waits; its seal is checked."""
+    path = store.batch_file(number)
+    batch = read_tree(path, FactBatch)
+    if batch.number != number:
+        raise DamagedFile(f"{path}: is batch {batch.number}; give it its name back")
+    return batch
+
+
+def _read(store: Store, number: int) -> FactBatch | None:
+    """A batch that waits, or None if it was learned and removed just now."""
+    try:
+        return read_batch(store, number)
+    except RunError:
+        if store.batch_file(number).exists():
+            raise
+        return None
+
+
+def _keep(store: Store, batch: FactBatch) -> None:
+    """Write a batch; one that cannot be promised to last is not kept at all."""
+    path = store.batch_file(batch.number)
+    try:
+        write_tree(path, batch)
+    except RunError:
+        remove(path)
+        raise
+
+
+def _next_number(store: Store) -> int:
+    """One more than any batch has had.
+
+    The inbox is looked at first: a batch leaves it after the version that learned it has come. Of
+    damaged versions, each may have learned one batch more.
+    """
+    waits = store.batch_numbers()
+    last_version = max(store.versions(), default=0)
+    manifest = store.at_newest(store.manifest)
+    damaged = max(0, last_version - manifest.version)
+    return max(manifest.last_batch + damaged, *waits, 0) + 1
+
+
+def _facts(given: Iterable[Sequence[str]]) -> list[Triple]:
+    """Facts that can be learned: what would be refused then is refused now."""
+    facts = [_triple(fact) for fact in given]
+    for name in {name for subject, _, object_ in facts for name in (subject, object_)}:
+        require_entity_name(name)
+    for name in {relation for _, relation, _ in facts}:
+        require_relation_name(name)
+    return facts
+
+
+def _triple(fact: Sequence[str]) -> Triple:
+    if len(fact) != 3 or not all(isinstance(name, str) for name in fact):
+        raise DataError(f"{fact!r} is not a fact; it must be (subject, relation, object) by name")
+    try:
+        "".join(fact).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"the fact {fact!r} is not valid Unicode: {error.reason}") from error
+    subject, relation, object_ = fact
+    return subject, relation, object_

@@ -1,0 +1,85 @@
+"""One writer at a time, and its name for everybody else."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lkge.data.files import as_run_error, held
+from lkge.errors import StoreLocked
+from lkge.store.records import now
+from lkge.store.strict import from_tree, to_tree
+from lkge.store.versions import WRITER_LOCK, Store
+
+TRIES, PAUSE = 5, 0.02
+"""How often a lock is tried, in seconds apart: some hold it only to see whether it is free."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds the lock."""
+
+    pid: int
+    host: str
+    user: str
+    command: str
+    since: str
+
+    @classmethod
+    def this_process(cls, command: str) -> Holder:
+        """This process, doing what `command` says."""
+        return cls(os.getpid(), socket.gethostname(), _user(), command, now())
+
+    def __str__(self) -> str:
+        who = f"process {self.pid} of {self.user} on {self.host}"
+        return f"{who} (`{self.command}`, since {self.since})"
+
+
+@contextmanager
+def writing(store: Store, command: str) -> Iterator[None]:
+    """Be the one who writes to a store within the block; `command` is what others are told.
+
+    The system frees the lock as soon as the process has ended, however it ended.
+    """
+    path = store.folder / WRITER_LOCK
+    for _ in range(TRIES):
+        with held(path) as alone:
+            if alone:
+                with _named(path, command):
+                    yield
+                return
+        time.sleep(PAUSE)
+    raise StoreLocked(f"{store.folder}: being written by {_holder(path)}; wait for it to end")
+
+
+@contextmanager
+def _named(path: Path, command: str) -> Iterator[None]:
+    """Say within the lock file who holds it. A file in its place would not be locked."""
+    with as_run_error(path):
+        path.write_text(json.dumps(to_tree(Holder.this_process(command))), encoding="utf-8")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.truncate(path, 0)
+
+
+def _holder(path: Path) -> str:
+    try:
+        return str(from_tree(Holder, json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, KeyError, TypeError, ValueError):
+        return "another process"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid())

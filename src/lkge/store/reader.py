@@ -1,0 +1,271 @@
+"""One version of a living graph, opened to be asked. It never changes, and many may ask at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lkge.config import Settings
+from lkge.data.answers import KnownAnswers
+from lkge.data.formats import Triple
+from lkge.data.names import MappedNames
+from lkge.data.snapshots import Facts, inverse_of
+from lkge.errors import DataError, RunError
+from lkge.learning.loop import restored
+from lkge.models.model import uses_kernels
+from lkge.models.predictor import Predictor, TablePredictor, best_first
+from lkge.models.scores import score_named
+from lkge.store.arrays import mapped
+from lkge.store.calibration import Curve
+from lkge.store.exam import Exam
+from lkge.store.learner import ENTITY, RELATION
+from lkge.store.records import Manifest, VersionRecord
+from lkge.store.versions import ANSWERING, BATCH, EXAM, KNOWN, MODEL, NAMES, Store
+
+Ids = NDArray[np.int64]
+
+
+class Prediction(NamedTuple):
+    """An entity that completes a fact, how well, and whether that fact is known."""
+
+    entity: str
+    score: float
+    plausibility: float
+    known: bool
+
+
+class Similar(NamedTuple):
+    """An entity and the cosine of its row with that of another."""
+
+    entity: str
+    similarity: float
+
+
+class ScoredFact(NamedTuple):
+    """A fact, its score, its plausibility from 0 to 1, and whether it is known."""
+
+    subject: str
+    relation: str
+    object: str
+    score: float
+    plausibility: float
+    known: bool
+
+
+class Neighbour(NamedTuple):
+    """A known fact seen from one of its entities; `since` is the version that brought it."""
+
+    relation: str
+    entity: str
+    since: int
+
+
+class Reader:
+    """A version, its arrays mapped: opening costs little, whatever the size of the graph."""
+
+    def __init__(self, store: Store, version: int) -> None:
+        self.store = store
+        self.version = version
+        self.manifest: Manifest = store.manifest(version)
+        self.settings = Settings().with_changes(self.manifest.settings)
+        self.curve = Curve(*self.manifest.calibration)
+        self.names = MappedNames.from_arrays(self._mapped(NAMES))
+        self.answers = KnownAnswers.from_arrays(self._mapped(KNOWN))
+        self.predictor = self._predictor().with_names(self.names)
+
+    @property
+    def log(self) -> tuple[VersionRecord, ...]:
+        """What happened, version by version."""
+        return self.manifest.log
+
+    @property
+    def record(self) -> VersionRecord:
+        """What happened in this version."""
+        return self.log[-1]
+
+    @property
+    def num_entities(self) -> int:
+        """How many entities there are."""
+        return self.names.num_entities
+
+    @property
+    def num_relations(self) -> int:
+        """How many relations there are, without inverses."""
+        return self.names.num_relations
+
+    @property
+    def num_facts(self) -> int:
+        """How many facts are known."""
+        return self.answers.num_facts
+
+    @cached_property
+    def model_arrays(self) -> dict[str, NDArray[Any]]:
+        """What goes on learning."""
+        return self._mapped(MODEL)
+
+    @cached_property
+    def answering_arrays(self) -> dict[str, NDArray[Any]]:
+        """The tables that answer; empty where something else answers."""
+        return self._mapped(ANSWERING) if ANSWERING in self.manifest.files else {}
+
+    def files(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """All arrays of this version, file by file."""
+        return {name: self._mapped(name) for name in self.manifest.files if name != BATCH}
+
+    @cached_property
+    def exam(self) -> Exam:
+        """The held-out facts that are kept."""
+        return Exam.from_arrays(self._mapped(EXAM))
+
+    def predict(
+        self,
+        *,
+        relation: str,
+        subject: str | None = None,
+        object: str | None = None,
+        k: int = 10,
+        new_only: bool = False,
+    ) -> list[Prediction]:
+        """The k best objects of (subject, relation, ?), or subjects of (?, relation, object)."""
+        asker, asked = self._question(subject, relation, object)
+        scores = self.predictor.candidate_scores(asker, asked)
+        known = self.answers.of(asker, asked, self.version)
+        if new_only:
+            scores[known] = -np.inf
+        best = best_first(scores, min(k, len(scores) - new_only * len(known)))
+        return [
+            Prediction(*answer)
+            for answer in zip(
+                self.names.entity_table.names(best),
+                scores[best].tolist(),
+                self.curve.plausibility(scores[best]).tolist(),
+                np.isin(best, known).tolist(),
+                strict=True,
+            )
+        ]
+
+    def similar(self, entity: str, k: int = 10) -> list[Similar]:
+        """The k entities whose rows point most nearly the same way."""
+        number = self.names.entity_id(entity)
+        rows = self._table
+        cosines = torch.nn.functional.cosine_similarity(rows, rows[number : number + 1]).numpy()
+        cosines[number] = -np.inf
+        best = best_first(cosines, min(k, len(cosines) - 1))
+        found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
+        return [Similar(*each) for each in found]
+
+    def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
+        """How plausible each fact is."""
+        ids = self.ids_of(facts)
+        scores = self.predictor.fact_scores(ids)
+        known = self.answers.contains(ids)
+        plausible = self.curve.plausibility(scores)
+        return [
+            ScoredFact(*fact, score, plausibility, is_known)
+            for fact, score, plausibility, is_known in zip(
+                facts, scores.tolist(), plausible.tolist(), known.tolist(), strict=True
+            )
+        ]
+
+    def ids_of(self, facts: Sequence[Triple]) -> Facts:
+        """Facts by id, (k, 3); every name must exist."""
+        ids = [
+            (
+                self.names.entity_id(subject),
+                self.names.relation_id(relation),
+                self.names.entity_id(object_),
+            )
+            for subject, relation, object_ in facts
+        ]
+        return np.array(ids, dtype=np.int32).reshape(-1, 3)
+
+    def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
+        """The first names that begin with `prefix`, in any case."""
+        table = self.names.entity_table
+        return table.names(table.starting_with(prefix, limit))
+
+    def relations(self, prefix: str = "", limit: int | None = None) -> list[str]:
+        """The relations whose names begin with `prefix`, in any case."""
+        table = self.names.relation_table
+        return table.names(table.starting_with(prefix, limit))
+
+    def neighbourhood(self, entity: str, limit: int = 50) -> list[Neighbour]:
+        """Known facts of an entity, the inverse ones too, as they are stored."""
+        facts, since = self.answers.around(self.names.entity_id(entity), limit)
+        return [
+            Neighbour(
+                self.names.relation_name(int(relation)), self.names.entity_name(int(other)), int(at)
+            )
+            for (_, relation, other), at in zip(facts, since, strict=True)
+        ]
+
+    def degree(self, ids: Ids) -> NDArray[np.int64]:
+        """How many known facts each of these entities has, in either place, (k,)."""
+        answers = self.answers
+        first, last = (np.searchsorted(answers.keys, (ids + after) << 32) for after in (0, 1))
+        return answers.offsets[last] - answers.offsets[first]
+
+    def age(self, ids: Ids) -> NDArray[np.int64]:
+        """The version in which each of these entities came to stay, (k,)."""
+        sizes = np.array([record.entities for record in self.log])
+        lasting = np.minimum.accumulate(sizes[::-1])[::-1]
+        return np.searchsorted(lasting, ids, side="right")
+
+    def rows(self, ids: Ids) -> NDArray[np.float32]:
+        """The rows of entities as they answer, (k, d)."""
+        return self._table[torch.from_numpy(ids)].numpy()
+
+    @property
+    def _table(self) -> torch.Tensor:
+        if not isinstance(self.predictor, TablePredictor):
+            raise DataError(
+                f"an entity has no row of its own under the method {self.settings.method!r}; "
+                "ask a graph that another method learns"
+            )
+        return self.predictor.entity
+
+    def _question(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
+        """The entity that asks, and the relation or its inverse."""
+        if (subject is None) == (object_ is None):
+            raise DataError("a question has either a subject or an object; give one of them")
+        asked = self.names.relation_id(relation)
+        if subject is not None:
+            return self.names.entity_id(subject), asked
+        return self.names.entity_id(str(object_)), inverse_of(asked)
+
+    def _predictor(self) -> Predictor:
+        tables = self.answering_arrays
+        if not tables:
+            whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
+            model, method = restored(self.settings, whole)
+            return method.predictor(model)
+        return TablePredictor(
+            torch.from_numpy(tables[ENTITY]),
+            torch.from_numpy(tables[RELATION]),
+            score_named(self.settings.score),
+            uses_kernels(self.settings),
+        )
+
+    def _mapped(self, name: str) -> dict[str, NDArray[Any]]:
+        return mapped(self.store.folder_of(self.version) / name)
+
+
+def open_reader(folder: Path | str, version: int | None = None) -> Reader:
+    """A version of the graph in `folder`; by default the newest that is whole."""
+    store = Store(Path(folder))
+    if version is not None:
+        if version not in store.versions():
+            raise RunError(_missing(store, version))
+        return Reader(store, version)
+    return store.at_newest(lambda newest: Reader(store, newest))
+
+
+def _missing(store: Store, version: int) -> str:
+    kept = ", ".join(map(str, store.versions()))
+    return f"{store.folder}: there is no version {version}; there are: {kept}"

@@ -1,0 +1,241 @@
+"""A living graph on disk: a folder of versions, each complete in itself, each published in one act.
+
+    store.json                   settings and options, written once
+    versions/000000/             a version; what is there is complete, what is newest is current
+        manifest.json            what it is, with the seals of its files and the log so far
+        batch.json               the batch that it learned, to learn it again if need be
+        *.safetensors            its arrays
+    inbox/00000001.json          accepted batches that are not learned yet
+    learning/                    the checkpoint of the batch being learned
+    damaged/                     what `repair` has set aside
+    writer.lock, inbox.lock      held by who publishes, and by who accepts a batch
+
+Whoever publishes holds the writer's lock (`lkge.store.locks`). Readers hold nothing: they keep the
+files that they have opened, and ask `Store.at_newest` to open others when those went away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from lkge.config import Settings
+from lkge.data.files import (
+    as_run_error,
+    held,
+    remove,
+    remove_at_once,
+    remove_leftovers,
+    unfinished_folder,
+    write_bytes_through,
+)
+from lkge.errors import DamagedFile, LkgeError, RunError
+from lkge.store.arrays import Arrays, FileSeal, write_arrays
+from lkge.store.records import ADD, Manifest, Options, Root, VersionRecord
+from lkge.store.strict import read_tree, write_tree
+
+STORE, VERSIONS, INBOX, LEARNING, DAMAGED = "store.json", "versions", "inbox", "learning", "damaged"
+WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
+MANIFEST, BATCH = "manifest.json", "batch.json"
+MODEL, ANSWERING, NAMES, KNOWN, EXAM = (
+    f"{name}.safetensors" for name in ("model", "answering", "names", "known", "exam")
+)
+FEWEST = 2
+"""However few versions are to be kept, the one before the newest stays."""
+
+Read = TypeVar("Read")
+
+
+class Store:
+    """The folder of a living graph. It holds no state but the path."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        if not self.folder_of_versions.is_dir():
+            raise RunError(f"{folder}: not a store: no versions there; make one with `lkge init`")
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path | str,
+        settings: Mapping[str, Any],
+        options: Options,
+        files: Mapping[str, Arrays],
+        manifest: Manifest,
+    ) -> Self:
+        """A new store with version 0. The folder must be new or empty; it appears in one act."""
+        folder = Path(folder)
+        with as_run_error(folder):
+            if folder.exists() and any(folder.iterdir()):
+                raise RunError(f"{folder}: not empty; choose another folder")
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with unfinished_folder(folder) as temporary:
+                for name in (VERSIONS, INBOX):
+                    (temporary / name).mkdir()
+                store = cls(temporary)
+                store.write_root(settings, options)
+                store.publish(0, files, manifest)
+        return cls(folder)
+
+    @property
+    def folder_of_versions(self) -> Path:
+        """Where the versions are."""
+        return self.folder / VERSIONS
+
+    @property
+    def inbox(self) -> Path:
+        """Where batches wait."""
+        return self.folder / INBOX
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that the store was made with."""
+        return Settings().with_changes(self._root().settings)
+
+    @property
+    def options(self) -> Options:
+        """The options that the store was made with."""
+        return self._root().options
+
+    def write_root(self, settings: Mapping[str, Any], options: Options) -> None:
+        """Write `store.json`."""
+        write_tree(self.folder / STORE, Root(dict(settings), options))
+
+    def versions(self) -> list[int]:
+        """The numbers of all versions, damaged ones too, ascending."""
+        return _numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})")
+
+    def folder_of(self, version: int) -> Path:
+        """Where a version is, or will be."""
+        return self.folder_of_versions / f"{version:06d}"
+
+    def batch_numbers(self) -> list[int]:
+        """The numbers of all batches in the inbox, ascending."""
+        return _numbers(self.inbox, r"(\d{8}|[1-9]\d{8,})\.json")
+
+    def batch_file(self, number: int) -> Path:
+        """Where a batch waits."""
+        return self.inbox / f"{number:08d}.json"
+
+    def manifest(self, version: int) -> Manifest:
+        """What a version is; its seal is checked."""
+        path = self.folder_of(version) / MANIFEST
+        manifest = read_tree(path, Manifest)
+        if manifest.version != version:
+            raise DamagedFile(f"{path}: is of version {manifest.version}; restore it")
+        return manifest
+
+    def is_whole(self, version: int) -> bool:
+        """Whether the manifest is intact and all its files have their sizes; none is read."""
+        folder = self.folder_of(version)
+        try:
+            seals = self.manifest(version).files
+            return all((folder / name).stat().st_size == seals[name].bytes for name in seals)
+        except (OSError, RunError):
+            return False
+
+    def newest(self) -> int:
+        """The newest version that is whole, by the cheap look of `is_whole`."""
+        seen: list[int] = []
+        while seen != (present := self.versions()):  # a writer may publish and prune meanwhile
+            for version in reversed(present):
+                if self.is_whole(version):
+                    return version
+            seen = present
+        raise DamagedFile(f"{self.folder}: no version is whole; restore the folder from a backup")
+
+    def at_newest(self, read: Callable[[int], Read]) -> Read:
+        """`read(version)` with the newest version; again, if that was pruned before it was read."""
+        while True:
+            version = self.newest()
+            try:
+                return read(version)
+            except (LkgeError, OSError):
+                if self.folder_of(version).exists():
+                    raise
+
+    def next_version(self) -> int:
+        """The number to publish; a damaged version in its place must be repaired first."""
+        newest, last = self.newest(), self.versions()[-1]
+        if last > newest:
+            raise DamagedFile(
+                f"{self.folder_of(last)}: damaged; `lkge check --repair` sets it aside, "
+                "and what it had learned is learned again"
+            )
+        return newest + 1
+
+    def publish(self, version: int, files: Mapping[str, Arrays], manifest: Manifest) -> None:
+        """Make a version current, in one act: who looks sees all of it or nothing.
+
+        `files` are arrays by the name of their file; the manifest gets their seals. A version of
+        kind `add` takes its batch along from the inbox. Then versions that are not to be kept go.
+        """
+        target, keep = self.folder_of(version), self.options.keep
+        expected = self.next_version() if self.versions() else 0
+        if not version == manifest.version == expected:
+            raise RunError(f"{target}: cannot be published: version {expected} is next")
+        batch = self._batch_of(manifest.log[-1])
+        with as_run_error(target), unfinished_folder(target) as place:
+            seals = {name: write_arrays(place / name, arrays) for name, arrays in files.items()}
+            if batch is not None:
+                seals[BATCH] = _write_sealed_bytes(place / BATCH, batch)
+            write_tree(place / MANIFEST, dataclasses.replace(manifest, files=seals))
+        self._prune(keep)
+
+    def tidy(self) -> None:
+        """Remove what crashes left behind, versions not to be kept, and batches that are learned.
+
+        Only for who holds the writer's lock.
+        """
+        keep = self.options.keep
+        remove_leftovers(self.folder)
+        remove_leftovers(self.folder_of_versions)
+        with held(self.folder / INBOX_LOCK, wait=True):
+            remove_leftovers(self.inbox)
+        last = self.manifest(self.newest()).last_batch
+        for number in self.batch_numbers():
+            if number <= last:
+                remove(self.batch_file(number))
+        self._prune(keep)
+
+    def _root(self) -> Root:
+        return read_tree(self.folder / STORE, Root)
+
+    def _batch_of(self, record: VersionRecord) -> bytes | None:
+        """The file of the batch that a version has learned, if it has learned one."""
+        return _read(self.batch_file(record.batch)) if record.kind == ADD else None
+
+    def _prune(self, keep: int) -> None:
+        """Remove what is older than the newest whole versions, of which so many stay."""
+        versions = self.versions()
+        whole = [version for version in versions if self.is_whole(version)]
+        if len(whole) >= (keep := max(keep, FEWEST)):
+            for version in versions[: versions.index(whole[-keep])]:
+                remove_at_once(self.folder_of(version))
+
+
+def _write_sealed_bytes(path: Path, data: bytes) -> FileSeal:
+    with as_run_error(path):
+        write_bytes_through(path, data)
+    return FileSeal(hashlib.sha256(data).hexdigest(), len(data))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _numbers(folder: Path, pattern: str) -> list[int]:
+    """The numbers in those names in `folder` that are of the pattern, ascending."""
+    try:
+        found = (re.fullmatch(pattern, name, re.ASCII) for name in os.listdir(folder))
+        return sorted(int(match[1]) for match in found if match)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,34 @@
+"""Small living graphs for the tests: a ring of friends that grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lkge.data.formats import Triple
+from lkge.living import init
+from lkge.store.graph import LivingGraph
+
+QUICK: dict[str, Any] = {"dim": 8, "max_epochs": 4, "batch_size": 32, "negatives": 4, "seed": 3}
+
+
+def ring(first: int, last: int, steps: tuple[int, ...] = (1, 2, 5)) -> list[Triple]:
+    """Each person from `first` to below `last` knows those some steps further on."""
+    size = last - first
+    return [
+        (f"person {first + k}", f"knows {step}", f"person {first + (k + step) % size}")
+        for k in range(size)
+        for step in steps
+    ]
+
+
+def bridge(old: int, new: int, count: int) -> list[Triple]:
+    """Each of `count` new people knows an old one."""
+    return [(f"person {new + k}", "knows 1", f"person {old + k}") for k in range(count)]
+
+
+def made(folder: Path, **changes: Any) -> LivingGraph:
+    """A living graph with 40 people."""
+    graph = init(folder, **{**QUICK, **changes})
+    graph.add(ring(0, 40), valid=0.2)
+    return graph

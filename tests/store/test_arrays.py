@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import lkge
+from lkge.errors import DamagedFile, RunError
+from lkge.store import arrays
+from lkge.store.arrays import FileSeal, Patched, mapped, sealed, write_arrays
+
+KINDS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
+
+
+def of_every_kind() -> dict[str, NDArray[Any]]:
+    return {f"array {kind}": np.arange(n).astype(kind) for n, kind in enumerate(KINDS, 1)}
+
+
+def same(mine: dict[str, NDArray[Any]], theirs: dict[str, NDArray[Any]]) -> bool:
+    return mine.keys() == theirs.keys() and all(
+        mine[name].dtype == array.dtype
+        and mine[name].shape == array.shape
+        and mine[name].tobytes() == array.tobytes()
+        for name, array in theirs.items()
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        of_every_kind(),
+        {},
+        {"none": np.empty((0, 5), dtype=np.float32)},
+        {"none": np.empty((3, 0), dtype=np.int64), "some": np.ones(3, dtype=np.uint8)},
+        {"one number": np.array(7.5), "ünï ✓": np.zeros((2, 3, 4), dtype=np.float32)},
+        {"turned": np.arange(6).reshape(2, 3).T},
+    ],
+)
+def test_what_is_written_is_a_safetensors_file_and_is_mapped(
+    tmp_path: Path, content: dict[str, NDArray[Any]]
+) -> None:
+    path = tmp_path / "file"
+    seal = write_arrays(path, content)
+    assert same(safetensors.numpy.load_file(path), content)
+    assert same(mapped(path), content)
+    data = path.read_bytes()
+    assert seal == FileSeal(hashlib.sha256(data).hexdigest(), len(data)) == sealed(path)
+
+
+def test_any_order_of_bytes_is_written_as_the_format_has_it(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "file", {"big": np.arange(5, dtype=">i4")})
+    assert mapped(tmp_path / "file")["big"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_what_others_write_is_mapped(tmp_path: Path) -> None:
+    safetensors.numpy.save_file(of_every_kind(), tmp_path / "file", metadata={"by": "others"})
+    assert same(mapped(tmp_path / "file"), of_every_kind())
+
+
+def test_numbers_lie_aligned_and_the_order_of_names_is_no_matter(tmp_path: Path) -> None:
+    content = of_every_kind()
+    first = write_arrays(tmp_path / "first", content)
+    second = write_arrays(tmp_path / "second", dict(reversed(content.items())))
+    assert first == second
+    assert all(array.flags.aligned for array in mapped(tmp_path / "first").values())
+
+
+def test_a_mapped_array_may_change_and_its_file_does_not(tmp_path: Path) -> None:
+    seal = write_arrays(tmp_path / "file", {"a": np.zeros(4)})
+    mapped(tmp_path / "file")["a"][:] = 1
+    assert sealed(tmp_path / "file") == seal
+
+
+def test_a_mapped_array_outlives_its_file(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "file", {"a": np.arange(4)})
+    array = mapped(tmp_path / "file")["a"]
+    (tmp_path / "file").unlink()
+    assert array.tolist() == [0, 1, 2, 3]
+
+
+def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "file", {})
+    with pytest.raises(RunError, match="file: cannot be written: File exists"):
+        write_arrays(tmp_path / "file", {})
+
+
+# Patched tables
+
+
+@st.composite
+def patched(draw: st.DrawFn) -> Patched:
+    base, width, extra = (draw(st.integers(0, most)) for most in (40, 3, 10))
+    rows = sorted(draw(st.sets(st.integers(0, base - 1)))) if base else []
+    kind = draw(st.sampled_from([np.float32, np.int64]))
+
+    def table(count: int, sign: int) -> NDArray[Any]:
+        return sign * np.arange(1, count * width + 1).astype(kind).reshape(count, width)
+
+    return Patched(
+        table(base, 1), np.array(rows, dtype=np.int64), table(len(rows), -1), table(extra, -3)
+    )
+
+
+def whole(table: Patched) -> NDArray[Any]:
+    base = table.base.copy()
+    base[table.rows] = table.values
+    return np.concatenate([base, table.appended])
+
+
+@settings(deadline=None)
+@given(table=patched(), piece=st.integers(1, 100))
+def test_a_patched_table_is_written_as_if_it_were_whole(
+    tmp_path_factory: pytest.TempPathFactory, table: Patched, piece: int
+) -> None:
+    folder = tmp_path_factory.mktemp("patched")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "PIECE", piece)
+        seal = write_arrays(folder / "patched", {"table": table})
+    assert seal == write_arrays(folder / "whole", {"table": whole(table)})
+    assert table.shape == whole(table).shape
+    assert same(safetensors.numpy.load_file(folder / "patched"), {"table": whole(table)})
+
+
+ROWS = np.array([0, 2])
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "appended"),
+    [
+        (np.array([2, 0]), np.ones((2, 2)), np.ones((1, 2))),
+        (np.array([1, 1]), np.ones((2, 2)), np.ones((1, 2))),
+        (np.array([0, 3]), np.ones((2, 2)), np.ones((1, 2))),
+        (np.array([-1, 0]), np.ones((2, 2)), np.ones((1, 2))),
+        (ROWS, np.ones((1, 2)), np.ones((1, 2))),
+        (ROWS, np.ones((2, 3)), np.ones((1, 2))),
+        (ROWS, np.ones((2, 2)), np.ones((1, 3))),
+        (ROWS, np.ones((2, 2), dtype=np.float32), np.ones((1, 2))),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(
+    rows: NDArray[np.int64], values: NDArray[Any], appended: NDArray[Any]
+) -> None:
+    with pytest.raises(ValueError, match="rows"):
+        Patched(np.zeros((3, 2)), rows, values, appended)
+
+
+def test_no_table_is_ever_copied_as_a_whole(tmp_path: Path) -> None:
+    base = np.zeros((1 << 18, 16), dtype=np.float32)
+    table = Patched(base, np.array([5]), base[:1] + 1, base[:0])
+    tracemalloc.start()
+    write_arrays(tmp_path / "file", {"patched": table, "plain": base.T[:, ::2]})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < base.nbytes
+
+
+SCRIPT = """
+import sys, numpy as np
+from pathlib import Path
+from lkge.store.arrays import Patched, mapped, write_arrays
+
+def resident():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) << 10
+
+folder = Path(sys.argv[1])
+base = mapped(folder / "base")["table"]
+base[7] = 7
+before = resident()
+table = Patched(base, np.array([5]), np.ones((1, 256), np.float32), base[:0])
+write_arrays(folder / "patched", {"table": table})
+print(resident() - before, base[7, 0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the hint to the system is Linux's")
+def test_a_mapped_table_is_not_kept_in_memory_while_it_is_copied(tmp_path: Path) -> None:
+    size = 1 << 26
+    write_arrays(tmp_path / "base", {"table": np.zeros((size >> 10, 256), dtype=np.float32)})
+    source = str(Path(lkge.__file__).parents[1])
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
+    told = subprocess.run(
+        command, env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
+    )
+    grown, changed = told.stdout.split()
+    assert int(grown) < size / 2
+    assert float(changed) == 7
+    copy = mapped(tmp_path / "patched")["table"]
+    assert (copy[5, 0], copy[6, 0], copy[7, 0]) == (1, 0, 7)
+
+
+# Damage
+
+
+def with_header(header: object, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8)) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 7,
+        b"\xff" * 8,
+        (9).to_bytes(8, "little") + b"{}",
+        with_header(b"{"),
+        with_header(b"\xff\xfe"),
+        with_header([]),
+        with_header({"a": 1}),
+        with_header({"a": {}}),
+        with_header({}, b"\0"),
+        with_header({"a": entry()}, b"\0" * 7),
+        with_header({"a": entry()}, b"\0" * 9),
+        with_header({"a": entry(dtype="F33")}, b"\0" * 8),
+        with_header({"a": entry(dtype=[])}, b"\0" * 8),
+        with_header({"a": entry(shape=(3,))}, b"\0" * 8),
+        with_header({"a": entry(shape=(-1, -2))}, b"\0" * 8),
+        with_header({"a": entry(shape=(2.0,))}, b"\0" * 8),
+        with_header({"a": entry(offsets=(8, 0))}, b"\0" * 8),
+        with_header({"a": entry(offsets=(-8, 0))}, b"\0" * 8),
+        with_header({"a": entry(offsets=(0,))}, b"\0" * 8),
+        with_header({"a": entry(), "b": entry()}, b"\0" * 8),
+        with_header({"a": entry(), "b": entry(offsets=(9, 17))}, b"\0" * 17),
+    ],
+)
+def test_a_file_that_cannot_be_is_damaged(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(DamagedFile, match="file: damaged, "):
+        mapped(tmp_path / "file")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile, match="file: cannot be read: No such file"):
+        mapped(tmp_path / "file")
+
+
+def test_no_truncation_goes_unnoticed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_arrays(path, of_every_kind())
+    data = path.read_bytes()
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        with pytest.raises(DamagedFile):
+            mapped(path)

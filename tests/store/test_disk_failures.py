@@ -1,0 +1,189 @@
+"""Publishing and accepting on a disk that fails at each of its operations in turn."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults import OPERATIONS, DeadDisk, FullDisk, PowerCut, failing
+from tests.store.made import (
+    accept_next,
+    bytes_of,
+    empty_store,
+    facts_of,
+    learn,
+    learn_waiting,
+    made_store,
+)
+
+from lkge.errors import RunError
+from lkge.store import inbox
+from lkge.store.checking import check
+from lkge.store.versions import Store
+
+DISKS = pytest.mark.parametrize("make_disk", [FullDisk, DeadDisk])
+MakeDisk = Callable[[int], FullDisk]
+Work = Callable[[Store], Any]
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Store:
+    """Two versions are kept, version 2 is the newest, and the batch for version 3 waits."""
+    store = made_store(tmp_path / "original", 2, keep=2)
+    accept_next(store)
+    return store
+
+
+@pytest.fixture
+def expected(original: Store, tmp_path: Path) -> dict[str, bytes]:
+    """All files of version 3."""
+    store = copied(original, tmp_path / "expected")
+    learn_waiting(store)
+    return bytes_of(store.folder_of(3))
+
+
+def copied(store: Store, folder: Path) -> Store:
+    return Store(shutil.copytree(store.folder, folder))
+
+
+def fails(work: Work, store: Store, disk: FullDisk) -> RunError | None:
+    """What is told when `work` is done on this disk."""
+    with failing(disk, *OPERATIONS), suppress(PowerCut):
+        try:
+            work(store)
+        except RunError as error:
+            return error
+    return None
+
+
+def learn_first(store: Store) -> None:
+    learn(store, inbox.waiting(store)[0])
+
+
+def leftovers(store: Store) -> list[Path]:
+    return list(store.folder.rglob(".*.part"))
+
+
+@DISKS
+def test_a_failure_while_publishing_leaves_the_old_version_or_the_new(
+    original: Store, expected: dict[str, bytes], tmp_path: Path, make_disk: MakeDisk
+) -> None:
+    found = []
+    for calls in range(1000):
+        store, disk = copied(original, tmp_path / f"{calls}"), make_disk(calls)
+        told = fails(learn_first, store, disk)
+        if not disk.failed:
+            break
+        newest = store.newest()
+        found.append(newest)
+        assert check(store) == []
+        assert newest in (2, 3)
+        assert len(store.versions()) >= 2
+        if newest == 3:
+            assert bytes_of(store.folder_of(3)) == expected
+        elif make_disk is FullDisk:
+            assert "/versions/000003" in str(told)
+            assert ".part" not in str(told)
+            assert str(told).endswith(
+                "No space left on device; make room on the disk and try again"
+            )
+            assert not leftovers(store)
+        learn_waiting(store)
+        assert bytes_of(store.folder_of(3)) == expected
+        assert (store.versions(), inbox.waiting(store), leftovers(store)) == ([2, 3], [], [])
+        assert check(store) == []
+    assert sorted(found) == found
+    assert found.count(2) > 20
+    assert found.count(3) > 5
+
+
+@DISKS
+def test_a_failure_while_making_a_store_leaves_none_or_all_of_it(
+    tmp_path: Path, make_disk: MakeDisk
+) -> None:
+    made = []
+    for calls in range(1000):
+        folder, disk = tmp_path / f"{calls}" / "KG", make_disk(calls)
+        folder.parent.mkdir()
+        with failing(disk, *OPERATIONS), suppress(PowerCut, RunError):
+            empty_store(folder)
+        if not disk.failed:
+            break
+        made.append(folder.exists())
+        store = Store(folder) if folder.exists() else empty_store(folder)
+        assert (store.newest(), check(store)) == (0, [])
+    assert made.count(False) > 20
+    assert made[-1]
+
+
+@DISKS
+def test_a_batch_is_accepted_whole_or_not_at_all(
+    original: Store, tmp_path: Path, make_disk: MakeDisk
+) -> None:
+    first = inbox.waiting(original)
+    for calls in range(1000):
+        store, disk = copied(original, tmp_path / f"{calls}"), make_disk(calls)
+        told = fails(lambda store: inbox.accept(store, facts_of(8)), store, disk)
+        if not disk.failed:
+            break
+        assert check(store) == []
+        waits = inbox.waiting(store)
+        assert waits[:1] == first
+        assert [batch.added for batch in waits[1:]] in ([], [facts_of(8)])
+        if make_disk is FullDisk:
+            assert f"{store.batch_file(4)}: cannot be written: No space" in str(told)
+            assert (waits, leftovers(store)) == (first, [])
+        after = inbox.accept(store, facts_of(9))
+        assert after.number == waits[-1].number + 1
+        store.tidy()
+        assert inbox.waiting(store) == [*waits, after]
+        assert leftovers(store) == []
+    assert calls == 4
+    assert len(inbox.waiting(store)) == 2
+
+
+def test_what_is_acknowledged_survives_a_cut_of_power_right_after(original: Store) -> None:
+    disk = DeadDisk(1000)
+    with failing(disk, *OPERATIONS):
+        batch = inbox.accept(original, facts_of(8))
+        learn_first(original)
+        assert not disk.unsynced
+    assert inbox.waiting(original) == [batch]
+
+
+def test_every_rename_is_made_to_last(original: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever takes a name was synced before it, and the folder with the name right after it."""
+    acts: list[tuple[str, Path]] = []
+    replace, fsync = os.replace, os.fsync
+
+    def replacing(source: Path, target: Path) -> None:
+        acts.append(("from", Path(source)))
+        replace(source, target)
+        acts.append(("to", Path(target)))
+
+    def syncing(descriptor: int) -> None:
+        acts.append(("sync", Path(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "replace", replacing)
+    monkeypatch.setattr(os, "fsync", syncing)
+    inbox.accept(original, facts_of(8))
+    learn_first(original)
+    renames = [place for place, act in enumerate(acts) if act[0] == "from"]
+    assert len(renames) == 4
+    for place in renames:
+        source, target = acts[place][1], acts[place + 1][1]
+        if target.name.endswith(".part"):
+            assert source.name == "000001"
+        else:
+            assert ("sync", source.resolve()) in acts[:place]
+        assert acts[place + 2] == ("sync", target.parent.resolve())
+    published = next(act for act in acts if act[0] == "from" and act[1].name.startswith(".000003."))
+    synced = {path.name for word, path in acts if word == "sync" and path.parent == published[1]}
+    files = set(original.manifest(3).files)
+    assert files <= synced

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lkge.data.answers import KnownAnswers
+from lkge.data.formats import Triple
+from lkge.data.names import MappedNames
+from lkge.data.snapshots import Facts
+from lkge.store.inbox import FactBatch
+from lkge.store.lesson import Lesson, held_out, lesson_of
+
+NAMES = MappedNames.of(["a", "b", "c"], ["knows"])
+KNOWN = np.array([[0, 0, 1], [1, 0, 2]], dtype=np.int32)
+
+
+def batch_of(
+    added: list[Triple], retracted: list[Triple] | None = None, valid: float = 0.0
+) -> FactBatch:
+    return FactBatch(1, added, retracted or [], valid, "test", "then")
+
+
+def lesson(batch: FactBatch, seed: int = 0) -> Lesson:
+    answers = KnownAnswers.build([KNOWN])
+    return lesson_of(batch, 3, NAMES, answers, np.random.default_rng(seed))
+
+
+def listed(facts: Facts) -> list[list[int]]:
+    return sorted(facts.tolist())
+
+
+def test_new_names_come_behind_the_old_ones_as_they_appear() -> None:
+    learned = lesson(batch_of([("z", "likes", "a"), ("b", "knows", "y")]))
+    assert list(learned.names.entity_table) == ["a", "b", "c", "z", "y"]
+    assert list(learned.names.relation_table) == ["knows", "likes"]
+    assert listed(learned.train) == [[1, 0, 4], [3, 2, 0]]
+    assert learned.warnings == ()
+
+
+def test_what_is_known_or_given_twice_is_not_learned_again() -> None:
+    new = ("a", "knows", "c")
+    learned = lesson(batch_of([("a", "knows", "b"), new, new]))
+    assert listed(learned.new_facts) == [[0, 0, 2]]
+    assert learned.warnings == ("2 of the added facts were known already",)
+
+
+def test_only_what_is_known_can_be_retracted() -> None:
+    gone: list[Triple] = [("a", "knows", "b"), ("c", "knows", "a"), ("nobody", "knows", "a")]
+    learned = lesson(batch_of([], gone))
+    assert listed(learned.retracted) == [[0, 0, 1]]
+    assert learned.names.num_entities == 3
+    assert learned.warnings == ("2 of the retracted facts were not known",)
+
+
+@pytest.mark.parametrize("valid", [0.0, 0.1, 0.5])
+def test_the_parts_are_all_of_it_and_share_nothing(valid: float) -> None:
+    people = [f"p{k}" for k in range(20)]
+    facts = [(one, "knows", other) for one in people for other in people if one != other]
+    learned = lesson(batch_of(facts, valid=valid))
+    held = round(valid * len(facts))
+    assert len(learned.select) + len(learned.exam) == held
+    assert 0 <= len(learned.select) - len(learned.exam) <= 1
+    assert len(np.unique(learned.new_facts, axis=0)) == len(facts)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_new_name_keeps_a_fact_to_learn_from(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    columns = [generator.integers(0, 12, 40), 2 * generator.integers(0, 4, 40)]
+    facts = np.unique(np.stack([*columns, generator.integers(0, 12, 40)], axis=1), axis=0)
+    held = held_out(facts.astype(np.int32), 0.9, NAMES, generator)
+    left = np.delete(facts, held, axis=0)
+    new_entities = set(facts[:, (0, 2)].ravel().tolist()) - {0, 1, 2}
+    assert new_entities <= set(left[:, (0, 2)].ravel().tolist())
+    assert set(facts[:, 1].tolist()) - {0} <= set(left[:, 1].tolist())
+    assert len(set(held.tolist())) == len(held) > 0

@@ -1,0 +1,274 @@
+"""A graph that lives: what is added is learned, what is old stays, and nothing depends on luck."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.store.living import QUICK, bridge, made, ring
+
+from lkge.data.formats import Triple
+from lkge.errors import DataError, RunError, UnknownName
+from lkge.learning.progress import EpochFinished, Event
+from lkge.living import init, open
+from lkge.methods import known_methods
+from lkge.store import learner, working
+from lkge.store.graph import LivingGraph
+from lkge.store.inbox import accept, waiting
+from lkge.store.reader import Reader
+from lkge.store.update import Update
+
+NEWCOMERS = [*ring(40, 50), *bridge(0, 40, 10)]
+
+
+class Unplugged(BaseException):
+    """Stands for whatever ends a process."""
+
+
+def bytes_of_version(graph: LivingGraph, version: int) -> dict[str, bytes]:
+    folder = graph.store.folder_of(version)
+    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
+
+
+def test_what_is_added_can_be_asked_about(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    record = graph.add(NEWCOMERS, valid=0.1)
+    assert graph.version == record.version == 2
+    assert (record.facts, record.new_entities, record.new_relations) == (40, 10, 0)
+    assert (record.entities, record.relations, record.known_facts) == (50, 3, 160)
+    answers = graph.predict(subject="person 45", relation="knows 1", k=50)
+    assert len(answers) == 50
+    assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
+    known = {a.entity for a in answers if a.known}
+    assert known == {"person 46", "person 5"}
+    assert all(0 <= a.plausibility <= 1 for a in answers)
+    backwards = graph.predict(relation="knows 1", object="person 46", k=1, new_only=True)
+    assert not backwards[0].known
+    assert graph.reader.neighbourhood("person 45")[0].since == 2
+
+
+def test_it_learns_what_it_is_taught(tmp_path: Path) -> None:
+    """Known facts are more plausible than made up ones."""
+    graph = made(tmp_path / "KG", max_epochs=150, dim=24, learning_rate=0.01, patience=150)
+    true = graph.score(ring(0, 40))
+    false = graph.score(
+        [(s, r, f"person {(k * 7 + 11) % 40}") for k, (s, r, _) in enumerate(ring(0, 40))]
+    )
+    assert np.mean([f.plausibility for f in true]) > 0.7
+    assert np.mean([f.plausibility for f in false if not f.known]) < 0.4
+    assert graph.log()[-1].mrr_new > 0.2
+
+
+def test_the_open_version_stays_while_another_writes(tmp_path: Path) -> None:
+    graph, reader = made(tmp_path / "KG"), open(tmp_path / "KG")
+    before = reader.predict(subject="person 3", relation="knows 2", k=5)
+    graph.add(NEWCOMERS)
+    assert reader.version == 1
+    assert reader.predict(subject="person 3", relation="knows 2", k=5) == before
+    with pytest.raises(UnknownName):
+        reader.predict(subject="person 45", relation="knows 1")
+    assert reader.refresh()
+    assert not reader.refresh()
+    assert reader.predict(subject="person 45", relation="knows 1", k=1)
+
+
+@pytest.mark.parametrize("method", sorted(known_methods()))
+def test_any_method_serves(tmp_path: Path, method: str) -> None:
+    graph = made(tmp_path / "KG", method=method, max_epochs=2)
+    graph.add(NEWCOMERS)
+    again = open(tmp_path / "KG")
+    asked = {"subject": "person 44", "relation": "knows 1", "k": 5}
+    assert again.predict(**asked) == graph.predict(**asked)
+    assert len(graph.score(NEWCOMERS)) == len(NEWCOMERS)
+    assert graph.add([], retract=NEWCOMERS[:3]).retracted == 3
+
+
+@pytest.mark.parametrize("method", [name for name, m in known_methods().items() if m.rowwise])
+def test_rows_that_nobody_touched_keep_every_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    graph = made(tmp_path / "KG", method=method)
+    monkeypatch.setattr(working, "POOL", 6)
+    monkeypatch.setattr(working, "POOL_PER_FACT", 0)
+    before = {name: np.array(array) for name, array in graph.reader.model_arrays.items()}
+    answered = np.array(graph.reader.answering_arrays["entity"])
+    update = Update(graph.reader, accept(graph.store, bridge(0, 40, 3)), lambda _: None, _none())
+    chosen = set(update.taught.rows.ids.tolist())
+    assert {0, 1, 2, 40, 41, 42} <= chosen
+    assert len(chosen) < 20
+    graph.learn_waiting()
+    after = graph.reader.model_arrays
+    others = [row for row in range(40) if row not in chosen]
+    for name, array in before.items():
+        if name.endswith(".entity"):
+            assert np.array_equal(array[others], after[name][others])
+            assert len(after[name]) == 43
+    assert np.array_equal(answered[others], graph.reader.answering_arrays["entity"][others])
+    if method != "pnn":
+        assert not np.array_equal(before["tables.entity"], after["tables.entity"][:40])
+
+
+def _none() -> learner.Checkpoints:
+    return learner.Checkpoints(Path("nowhere"))
+
+
+def test_a_pool_of_everyone_is_the_whole_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Learning on rows and learning on the whole are the same where the rows are all."""
+    whole, rowwise = made(tmp_path / "whole"), made(tmp_path / "rows")
+    method = known_methods()["lkge"]
+    monkeypatch.setattr(method, "rowwise", False)
+    whole.add(NEWCOMERS)
+    monkeypatch.setattr(method, "rowwise", True)
+    rowwise.add(NEWCOMERS)
+    assert bytes_of_version(whole, 2) == bytes_of_version(rowwise, 2)
+
+
+def test_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
+    graphs = [made(tmp_path / name) for name in ("one", "two")]
+    for graph in graphs:
+        graph.add(NEWCOMERS)
+    assert bytes_of_version(graphs[0], 2) == bytes_of_version(graphs[1], 2)
+
+
+@pytest.mark.parametrize("method", ["lkge", "si", "gem", "mean"])
+def test_an_interrupted_lesson_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(learner, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+    graph = made(tmp_path / "KG", method=method, max_epochs=6)
+    shutil.copytree(tmp_path / "KG", tmp_path / "twin")
+    twin = open(tmp_path / "twin")
+    accept(graph.store, NEWCOMERS, source="python")
+    accept(twin.store, NEWCOMERS, source="python")
+    twin.learn_waiting()
+    epochs = []
+
+    def unplug(event: Event) -> None:
+        if isinstance(event, EpochFinished):
+            epochs.append(event.epoch)
+            if len(epochs) == 3:
+                raise Unplugged
+
+    learns = method != "mean"  # which trains on its first facts alone
+    if learns:
+        with pytest.raises(Unplugged):
+            graph.learn_waiting(unplug)
+        assert open(tmp_path / "KG").version == 1
+        assert len(waiting(graph.store)) == 1
+    open(tmp_path / "KG").learn_waiting(
+        lambda e: epochs.append(e.epoch) if isinstance(e, EpochFinished) else None
+    )
+    if learns:
+        assert epochs[:4] == [1, 2, 3, 3], "it goes on behind the last epoch that was saved"
+    assert bytes_of_version(graph, 2) == bytes_of_version(twin, 2)
+
+
+def test_retracted_facts_are_unknown_uncounted_and_less_plausible(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG", max_epochs=40, learning_rate=0.01)
+    gone: list[Triple] = [("person 3", "knows 2", "person 5"), ("person 9", "knows 1", "person 10")]
+    before, counts = graph.score(gone), np.array(graph.reader.model_arrays["method.facts.entity"])
+    assert all(fact.known for fact in before)
+    record = graph.add([], retract=[*gone, ("person 3", "knows 1", "person 30")])
+    after = graph.score(gone)
+    assert record.retracted == 2
+    assert "1 of the retracted facts were not known" in record.warnings
+    assert not any(fact.known for fact in after)
+    assert all(b.score > a.score for b, a in zip(before, after, strict=True))
+    lost = counts - graph.reader.model_arrays["method.facts.entity"]
+    named = {graph.reader.names.entity_id(name) for s, _, o in gone for name in (s, o)}
+    assert set(np.flatnonzero(lost).tolist()) == named
+    assert lost.sum() == 4
+    assert record.known_facts == 118
+
+
+def test_known_facts_are_not_learned_twice(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    record = graph.add(ring(0, 40)[:7])
+    assert record.facts == 0
+    assert record.warnings == ("7 of the added facts were known already",)
+    assert graph.reader.num_facts == 120
+
+
+def test_held_out_facts_have_no_part_in_learning(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    update = Update(
+        graph.reader, accept(graph.store, NEWCOMERS, valid=0.3), lambda _: None, _none()
+    )
+    lesson = update.lesson
+    assert (len(lesson.train), len(lesson.select), len(lesson.exam)) == (28, 6, 6)
+    trained = {tuple(fact) for fact in lesson.train.tolist()}
+    held = {tuple(fact) for fact in np.concatenate([lesson.select, lesson.exam]).tolist()}
+    assert not trained & held
+    assert set(range(40, 50)) <= set(lesson.train[:, (0, 2)].ravel().tolist())
+    assert set(update.exam.facts[update.exam.since == 2].tobytes()) == set(lesson.exam.tobytes())
+
+
+def test_rollback_is_a_new_version_with_the_old_content(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    asked = {"subject": "person 3", "relation": "knows 2", "k": 40}
+    before = graph.predict(**asked)
+    graph.add(NEWCOMERS)
+    record = graph.rollback(1)
+    assert (record.version, record.kind, record.new_entities) == (3, "rollback", -10)
+    assert graph.predict(**asked) == before
+    assert [line.kind for line in graph.log()] == ["init", "add", "add", "rollback"]
+    assert graph.check() == []
+    assert graph.add(NEWCOMERS).new_entities == 10
+    assert graph.reader.age(np.array([0, 39, 40, 49])).tolist() == [1, 1, 4, 4]
+
+
+def test_a_version_that_is_gone_is_named(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG", max_epochs=1)
+    with pytest.raises(RunError, match=r"there is no version 7; there are: 0, 1"):
+        graph.rollback(7)
+    for _ in range(5):
+        graph.add(ring(0, 40)[:1])
+    assert graph.store.versions() == [2, 3, 4, 5, 6]
+    with pytest.raises(RunError, match="there is no version 1"):
+        open(tmp_path / "KG", 1)
+    assert [line.version for line in graph.log()] == list(range(7))
+
+
+def test_a_question_needs_one_entity(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG", max_epochs=1)
+    with pytest.raises(DataError, match="either a subject or an object"):
+        graph.predict(relation="knows 1")
+    with pytest.raises(UnknownName, match="Did you mean 'person 3'"):
+        graph.predict(subject="persn 3", relation="knows 1")
+
+
+def test_similar_entities_and_their_degrees(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    (first, *_rest) = graph.similar("person 3", k=39)
+    rows = graph.reader.rows(np.arange(40))
+    number = graph.reader.names.entity_id("person 3")
+    cosines = rows @ rows[number]
+    cosines[number] = -1
+    assert first.entity == graph.reader.names.entity_name(int(cosines.argmax()))
+    assert first.similarity == pytest.approx(cosines.max(), abs=1e-5)
+    assert graph.reader.degree(np.arange(40)).tolist() == [6] * 40
+
+
+def test_without_known_answers_nothing_is_marked(tmp_path: Path) -> None:
+    graph = init(tmp_path / "KG", known=False, **QUICK)
+    graph.add(ring(0, 40))
+    assert graph.reader.num_facts == 0
+    assert not any(a.known for a in graph.predict(subject="person 3", relation="knows 2"))
+
+
+def test_an_empty_graph_answers_that_it_knows_nobody(tmp_path: Path) -> None:
+    graph = init(tmp_path / "KG", **QUICK)
+    assert graph.entities() == []
+    with pytest.raises(UnknownName):
+        graph.predict(subject="Ada", relation="knows")
+
+
+def test_readers_are_independent_of_what_they_hand_out(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    before = graph.predict(subject="person 3", relation="knows 2", new_only=True)
+    assert graph.predict(subject="person 3", relation="knows 2", new_only=True) == before
+    assert isinstance(graph.reader, Reader)

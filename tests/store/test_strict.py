@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lkge.errors import DamagedFile, RunError
+from lkge.learning.checkpoint import read_sealed, write_sealed
+from lkge.store.strict import from_tree, read_tree, to_tree, write_tree
+
+
+@dataclass(frozen=True)
+class Inner:
+    name: str
+
+
+@dataclass(frozen=True)
+class Outer:
+    count: int
+    share: float
+    right: bool
+    names: tuple[str, ...]
+    pair: tuple[float, float]
+    row: dict[str, float]
+    triples: list[tuple[str, str, str]]
+    inner: tuple[Inner, ...]
+    free: dict[str, Any]
+
+
+OUTER = Outer(
+    1, 0.5, True, ("a", "b"), (1.0, 2.0), {"0": 0.25}, [("s", "r", "o")], (Inner("ï"),), {"x": [1]}
+)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_tree(tmp_path / "file", OUTER)
+    assert read_tree(tmp_path / "file", Outer) == OUTER
+
+
+def test_a_number_that_is_not_there_is_null(tmp_path: Path) -> None:
+    write_tree(tmp_path / "file", replace(OUTER, share=math.nan, row={"0": math.nan}))
+    assert read_sealed(tmp_path / "file")["share"] is None
+    read = read_tree(tmp_path / "file", Outer)
+    assert math.isnan(read.share)
+    assert math.isnan(read.row["0"])
+
+
+def test_a_whole_number_is_a_number_too() -> None:
+    share = from_tree(Outer, {**to_tree(OUTER), "share": 1}).share
+    assert (share, type(share)) == (1.0, float)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 1.0},
+        {"count": True},
+        {"count": None},
+        {"count": "1"},
+        {"share": "0.5"},
+        {"share": False},
+        {"right": 1},
+        {"names": "ab"},
+        {"names": [1]},
+        {"pair": [1.0]},
+        {"pair": [1.0, 2.0, 3.0]},
+        {"row": []},
+        {"row": {"0": "much"}},
+        {"triples": [["s", "r"]]},
+        {"triples": [["s", "r", 3]]},
+        {"inner": [{}]},
+        {"inner": [{"name": "a", "age": 3}]},
+        {"inner": ["a"]},
+        {"free": []},
+        {"more": 1},
+    ],
+)
+def test_whatever_does_not_fit_is_damage(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_sealed(tmp_path / "file", {"format": 1, **to_tree(OUTER), **change})
+    with pytest.raises(DamagedFile, match="file: damaged; `lkge check`"):
+        read_tree(tmp_path / "file", Outer)
+
+
+@pytest.mark.parametrize("name", list(to_tree(OUTER)))
+def test_a_missing_field_is_damage(tmp_path: Path, name: str) -> None:
+    tree = {"format": 1, **to_tree(OUTER)}
+    del tree[name]
+    write_sealed(tmp_path / "file", tree)
+    with pytest.raises(DamagedFile):
+        read_tree(tmp_path / "file", Outer)
+
+
+def test_another_format_is_told_apart_from_damage(tmp_path: Path) -> None:
+    write_sealed(tmp_path / "file", {**to_tree(OUTER), "format": 2})
+    with pytest.raises(RunError, match="another format") as caught:
+        read_tree(tmp_path / "file", Outer)
+    assert not isinstance(caught.value, DamagedFile)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="file: cannot be written: No such file"):
+        write_tree(tmp_path / "none" / "file", OUTER)
