@@ -59,6 +59,16 @@ def options_named_in(text: str) -> set[str]:
 
 def test_the_commands_are_those_promised() -> None:
     assert set(COMMANDS) == {
+        "lkge init",
+        "lkge add",
+        "lkge log",
+        "lkge predict",
+        "lkge similar",
+        "lkge score",
+        "lkge check",
+        "lkge rollback",
+        "lkge export",
+        "lkge serve",
         "lkge datasets list",
         "lkge datasets stats",
         "lkge datasets fetch",
@@ -103,6 +113,25 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
     local = [link for link in links if not re.match(r"[a-z]+:", link)]
     assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_test_and_benchmark_that_is_named_exists(page: Path) -> None:
+    named = re.findall(r"`((?:tests|benchmarks)/[\w/]+\.py)`", page.read_text(encoding="utf-8"))
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
+def test_every_promise_names_what_keeps_it() -> None:
+    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    promises = [line for line in page.splitlines() if re.match(r"\| [A-Z`]", line)]
+    assert len(promises) > 15
+    assert [line for line in promises if "`tests/" not in line and "the same" not in line] == []
+
+
+def test_every_module_of_the_store_has_a_room() -> None:
+    rooms = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    stems = {path.name for path in (ROOT / "src" / "lkge" / "store").glob("[a-z]*.py")}
+    assert [name for name in sorted(stems) if f"{name}`" not in rooms] == []
 
 
 def test_the_table_of_the_readme_is_that_of_the_results() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import lkge
-from lkge.cli import bench, datasets, methods, report, run, tune
+from lkge.cli import ask, bench, datasets, grow, keep, methods, report, run, serve, tune
 from lkge.cli.output import INTERRUPTED, fail, say_error
 from lkge.errors import LkgeError
 
@@ -41,12 +42,33 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(datasets.app, name="datasets")
-app.command("methods")(methods.command)
-app.command("run")(run.command)
-app.command("report")(report.command)
-app.command("bench")(bench.command)
-app.command("tune")(tune.command)
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Living graphs": {
+        "init": grow.init,
+        "add": grow.add,
+        "log": keep.log,
+        "predict": ask.predict,
+        "similar": ask.similar,
+        "score": ask.score,
+        "check": keep.check,
+        "rollback": keep.rollback,
+        "export": keep.export,
+        "serve": serve.command,
+    },
+    "Research": {
+        "methods": methods.command,
+        "run": run.command,
+        "report": report.command,
+        "bench": bench.command,
+        "tune": tune.command,
+    },
+}
+"""Panel of `lkge --help` → its commands, in order."""
+
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(command)
+app.add_typer(datasets.app, name="datasets", rich_help_panel="Research")
 
 
 def _print_version(wanted: bool) -> None:

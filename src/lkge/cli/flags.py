@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -52,41 +51,49 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """A flag outweighs the file, the file outweighs the defaults."""
-    base = Settings() if config is None else from_toml(config)
-    return base.with_changes(flags)
+def settings_from(
+    config: Path | None, flags: Mapping[str, Any], base: Settings | None = None
+) -> Settings:
+    """A flag outweighs the file, the file outweighs the defaults, which are those of `base`."""
+    below = base or Settings()
+    return (below if config is None else from_toml(config, below)).with_changes(flags)
 
 
-def takes_settings(command: Command) -> Command:
-    """Give a command a flag per setting; those on the command line reach it in `flags`."""
+def takes_settings(
+    command: Command, base: Settings | None = None, leave_out: frozenset[str] = frozenset()
+) -> Command:
+    """Give a command a flag per setting; those on the command line reach it in `flags`.
+
+    The defaults in its help are those of `base`; settings to leave out have no flag.
+    """
+    names = [name for name in HELP if name not in leave_out]
 
     @functools.wraps(command)
     def with_flags(*, context: typer.Context, **given: Any) -> None:
-        flags = {name: given.pop(name) for name in HELP}
+        flags = {name: given.pop(name) for name in names}
         command(flags={n: v for n, v in flags.items() if _was_given(context, n)}, **given)
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         *(parameter for parameter in own if parameter.name != "flags"),
-        *_setting_parameters(),
+        *_setting_parameters(names, base or Settings()),
     ]
     with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_flags.__annotations__ = {each.name: each.annotation for each in parameters}
     return with_flags
 
 
-def _setting_parameters() -> list[inspect.Parameter]:
+def _setting_parameters(names: Iterable[str], base: Settings) -> list[inspect.Parameter]:
     types = get_type_hints(Settings)
     return [
         inspect.Parameter(
-            each.name,
+            name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=each.default,
-            annotation=Annotated[types[each.name], _typer_option(each.name)],
+            default=getattr(base, name),
+            annotation=Annotated[types[name], _typer_option(name)],
         )
-        for each in dataclasses.fields(Settings)
+        for name in names
     ]
 
 

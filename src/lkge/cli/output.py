@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -15,6 +16,8 @@ from lkge.errors import RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from lkge.learning.progress import Listener
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -27,6 +30,7 @@ ConfigPath = Annotated[
     Path | None, typer.Option("--config", help="A TOML file with settings; a flag outweighs it.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -37,6 +41,19 @@ def console(*, stderr: bool = False) -> Console:
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = WIDTH_OF_FILES
     return made
+
+
+@contextmanager
+def progress(screen: Console, patience: int, quiet: bool) -> Iterator[Listener]:
+    """Who shows what happens while learning; nobody, if it is to be quiet."""
+    from lkge.learning.display import shown
+    from lkge.learning.progress import ignore
+
+    if quiet:
+        yield ignore
+    else:
+        with shown(screen, patience) as listener:
+            yield listener
 
 
 def say_error(message: str) -> None:

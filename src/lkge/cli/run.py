@@ -18,8 +18,10 @@ from lkge.cli.output import (
     AsJson,
     ConfigPath,
     DataPath,
+    Quiet,
     console,
     print_json,
+    progress,
     require_unused,
     say_warning,
 )
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lkge.api import Run
-    from lkge.learning.progress import Listener
 
 
 @takes_settings
@@ -47,7 +48,7 @@ def command(
         Path | None, typer.Option(help="Go on with this run folder, where it was stopped.")
     ] = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a growing graph, snapshot by snapshot, and keep what was learned in a run folder."""
     if resume is not None:
@@ -61,7 +62,7 @@ def command(
     screen = console(stderr=as_json)
     with _stoppable(folder, data):
         learn = _again(folder, data) if resume else _anew(folder, data, settings)
-        with _progress(screen, settings, quiet) as listener:
+        with progress(screen, settings.patience, quiet) as listener:
             done = learn(listener=listener)
     _show(done, screen, as_json)
 
@@ -109,18 +110,6 @@ def _again(folder: Path, data: Path | None) -> Callable[..., Run]:
     from lkge import api
 
     return partial(api.resume, folder, data=data)
-
-
-@contextmanager
-def _progress(screen: Console, settings: Settings, quiet: bool) -> Iterator[Listener]:
-    from lkge.learning.display import shown
-    from lkge.learning.progress import ignore
-
-    if quiet:
-        yield ignore
-    else:
-        with shown(screen, settings.patience) as listener:
-            yield listener
 
 
 @contextmanager

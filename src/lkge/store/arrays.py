@@ -37,10 +37,6 @@ ALIGNMENT = 64
 PIECE = 1 << 22
 """Bytes of an array that are in memory at a time while it is written, about."""
 
-MADV_PAGEOUT = 21
-"""Linux: these pages are not needed soon. They are read again from their file if they are needed
-after all, and what was changed in memory stays; so this is a hint, never a change."""
-
 
 @dataclass(frozen=True)
 class FileSeal:
@@ -87,11 +83,10 @@ class Patched:
         return self.base.dtype
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Some rows of the whole, in the given order."""
-        result = np.empty((len(rows), *self.base.shape[1:]), self.dtype)
+        """Some rows of the whole, ascending."""
         old = rows < len(self.base)
-        result[old] = self.base[rows[old]]
-        result[~old] = self.appended[rows[~old] - len(self.base)]
+        last = self.appended[rows[~old] - len(self.base)]
+        result = np.concatenate([taken(self.base, rows[old]), last])
         places = np.minimum(np.searchsorted(self.rows, rows), max(len(self.rows) - 1, 0))
         replaced = self.rows[places] == rows if len(self.rows) else np.zeros(len(rows), np.bool_)
         result[replaced] = self.values[places[replaced]]
@@ -103,8 +98,16 @@ Arrays = Mapping[str, Array]
 
 
 def taken(array: Array, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Some rows of an array, in the given order."""
-    return array.take(rows) if isinstance(array, Patched) else array[rows]
+    """Some rows of an array, ascending. Of a mapped one, only a piece is in memory at a time."""
+    if isinstance(array, Patched):
+        return array.take(rows)
+    result = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    for start, piece in _slices(array):
+        first, last = np.searchsorted(rows, [start, start + len(piece)])
+        if first < last:
+            result[first:last] = piece[rows[first:last] - start]
+            _let_go(piece)
+    return result
 
 
 def write_arrays(path: Path, arrays: Arrays) -> FileSeal:
@@ -130,7 +133,7 @@ def sealed(path: Path) -> FileSeal:
 def mapped(path: Path) -> dict[str, NDArray[Any]]:
     """The named arrays of a file, mapped into memory: what is not looked at is not read.
 
-    They may be changed; the file does not change with them.
+    They are not to be changed: what is written into them may vanish.
     """
     try:
         content: NDArray[np.uint8] = np.asarray(np.memmap(path, dtype=np.uint8, mode="c"))
@@ -233,7 +236,8 @@ def _slices(table: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
 
 
 def _let_go(rows: NDArray[Any]) -> None:
-    """Tell the system that rows that lie in a mapped file are not needed soon."""
+    """Give back the memory of rows that lie in a mapped file; they are mapped again when they are
+    looked at."""
     owner: Any = rows
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -242,4 +246,4 @@ def _let_go(rows: NDArray[Any]) -> None:
         offset = rows.ctypes.data - begin
         start = offset - offset % mmap.PAGESIZE
         with suppress(OSError):
-            owner.madvise(MADV_PAGEOUT, start, offset + rows.nbytes - start)
+            owner.madvise(mmap.MADV_DONTNEED, start, offset + rows.nbytes - start)

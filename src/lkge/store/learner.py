@@ -20,7 +20,7 @@ from lkge.learning.fit import Fit
 from lkge.learning.loop import learned_tensors, restored
 from lkge.learning.progress import Listener, SnapshotStarted
 from lkge.models.predictor import Predictor, TablePredictor
-from lkge.store.arrays import Array, Patched
+from lkge.store.arrays import Array, Patched, taken
 from lkge.store.lesson import Lesson
 from lkge.store.working import Arrays, Rows, is_by_entity
 
@@ -141,5 +141,5 @@ def put_back(
     if before is None or not by_entity or rows.num_old == len(before):
         return after
     old = rows.ids[: rows.num_old]
-    differs = (before[old] != after[: rows.num_old]).reshape(rows.num_old, -1).any(axis=1)
+    differs = (taken(before, old) != after[: rows.num_old]).reshape(rows.num_old, -1).any(axis=1)
     return Patched(before, old[differs], after[: rows.num_old][differs], after[rows.num_old :])

@@ -141,7 +141,9 @@ class Update:
         known, lesson = self.reader.answers, self.lesson
         if not self.reader.store.options.known:
             return known
-        return known.without(lesson.retracted).merged(lesson.new_facts, self.version)
+        if len(lesson.retracted):
+            known = known.without(lesson.retracted)
+        return known.merged(lesson.new_facts, self.version)
 
     @cached_property
     def exam(self) -> Exam:
@@ -208,7 +210,7 @@ class Update:
     def _old_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The old among the rows of the lesson, before and after it."""
         rows, table = self.taught.rows, "tables.entity"
-        before = self.reader.model_arrays[table][rows.ids[: rows.num_old]]
+        before = taken(self.reader.model_arrays[table], rows.ids[: rows.num_old])
         return before, self.taught.tensors[table].numpy()[: rows.num_old]
 
     def _rows(self) -> Rows:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, with_inverses
+from lkge.store.arrays import taken
 
 Ids = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
@@ -58,7 +59,7 @@ class Rows:
         """The old among these rows of tables by entity, and all of every other array."""
         old = self.ids[: self.num_old]
         return {
-            name: torch.from_numpy(np.array(array[old] if is_by_entity(name) else array))
+            name: torch.from_numpy(taken(array, old) if is_by_entity(name) else np.array(array))
             for name, array in arrays.items()
         }
 

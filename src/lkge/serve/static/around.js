@@ -1,0 +1,102 @@
+/** What is known of an entity: a small graph, the same as a list, and who is like it. */
+
+import { get, post } from "./api.js";
+import { byId, clipped, count, el, nameButton, settled, svg } from "./dom.js";
+import { choose, on, state } from "./state.js";
+
+const LIMIT = 60;
+const DRAWN = 12;
+const KINDS = 6;
+const INVERSE = "⁻¹";
+const place = byId("around-body");
+let shown = null;
+let last = 0;
+
+async function load(entity) {
+  const turn = ++last;
+  try {
+    const [around, similar] = await Promise.all([
+      get("/neighbourhood", { entity, limit: LIMIT }),
+      post("/similar", { entity, k: 6 }).catch(() => ({ entities: [] })),
+    ]);
+    if (turn === last) show(around, similar.entities);
+  } catch (error) {
+    if (turn === last) place.replaceChildren(el("p", { class: "note" }, error.message));
+  }
+}
+
+function show(around, similar) {
+  shown = around;
+  const groups = grouped(around.neighbours);
+  place.replaceChildren(
+    el("p", {}, el("strong", {}, around.entity)),
+    el("p", { class: "facts-of" },
+      el("span", {}, count(around.degree, "fact")), el("span", {}, `since version ${around.since}`),
+      around.neighbours.length < around.degree ? el("span", {}, `the first ${around.neighbours.length} are shown`) : null),
+    svg("svg", { class: "graph", "aria-hidden": "true" }),
+    el("dl", { class: "groups", tabindex: "0", "aria-label": `Facts of ${around.entity}` }, [...groups].map(group)),
+    ...(similar.length ? [el("h3", {}, "Similar entities"), el("ul", { class: "chips" }, similar.map(chip))] : []),
+  );
+  draw();
+}
+
+/** relation → its neighbours, in the order of the facts. */
+function grouped(neighbours) {
+  const groups = new Map();
+  for (const one of neighbours) groups.set(one.relation, [...(groups.get(one.relation) || []), one]);
+  return groups;
+}
+
+const phrase = (relation) => (relation.endsWith(INVERSE) ? `← ${relation.slice(0, -INVERSE.length)}` : `${relation} →`);
+
+function group([relation, members], place) {
+  return [
+    el("dt", {}, el("span", { class: `swatch kind-${place % KINDS}`, "aria-hidden": "true" }), phrase(relation)),
+    el("dd", {}, el("ul", {}, members.map((one) => el("li", {}, nameButton(one.entity, choose))))),
+  ];
+}
+
+const chip = ({ entity, similarity }) => {
+  const button = nameButton(entity, choose, "chip");
+  button.title = `cosine ${similarity.toFixed(3)}`;
+  return el("li", {}, button);
+};
+
+function draw() {
+  const figure = place.querySelector(".graph");
+  if (!figure || !shown) return;
+  const width = figure.clientWidth || 400;
+  const kinds = new Map([...grouped(shown.neighbours).keys()].map((relation, at) => [relation, at % KINDS]));
+  const others = shown.neighbours.slice(0, DRAWN);
+  const height = Math.min(260, 90 + 22 * others.length);
+  const middle = { x: width / 2, y: height / 2 };
+  const reach = { x: Math.min(width * 0.26, 150), y: height / 2 - 24 };
+  const letters = Math.max(8, Math.floor((width / 2 - reach.x - 16) / 6.6));
+  const spots = others.map((one, at) => spot(one, at, others.length, middle, reach));
+  figure.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  figure.setAttribute("height", height);
+  figure.replaceChildren(
+    ...spots.map(({ x, y }) => svg("line", { class: "edge", x1: middle.x, y1: middle.y, x2: x, y2: y })),
+    ...spots.map((each) => node(each, kinds.get(each.one.relation), letters)),
+    svg("circle", { class: "middle", cx: middle.x, cy: middle.y, r: 8 }),
+    svg("text", { class: "middle-name", x: middle.x, y: middle.y + 25, "text-anchor": "middle" }, clipped(shown.entity, 26)),
+  );
+}
+
+function spot(one, at, size, middle, reach) {
+  const angle = ((at + (size > 2 ? 0.5 : 0)) / size) * 2 * Math.PI;
+  return { one, right: Math.cos(angle) >= 0, x: middle.x + reach.x * Math.cos(angle), y: middle.y + reach.y * Math.sin(angle) };
+}
+
+function node({ one, right, x, y }, kind, letters) {
+  return svg("g", { class: `other kind-${kind}`, onclick: () => choose(one.entity) },
+    svg("title", {}, `${phrase(one.relation)} ${one.entity}`),
+    svg("circle", { class: "dot", cx: x, cy: y, r: 5.5 }),
+    svg("text", { x: x + (right ? 10 : -10), y: y + 4, "text-anchor": right ? "start" : "end" }, clipped(one.entity, letters)));
+}
+
+export function begin() {
+  on("entity", load);
+  on("version", () => state.entity && load(state.entity));
+  new ResizeObserver(settled(draw, 100)).observe(place);
+}

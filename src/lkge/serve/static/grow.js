@@ -1,0 +1,95 @@
+/** New facts, and how their learning goes. */
+
+import { get, post } from "./api.js";
+import { byId, count, el } from "./dom.js";
+import { on, tell } from "./state.js";
+
+const form = byId("facts-form");
+const result = byId("facts-result");
+
+/** Lines of text as facts; an Error names the line that is none. */
+export function factsOf(text) {
+  return text.split("\n").flatMap((line, at) => {
+    if (!line.trim()) return [];
+    const names = line.split(line.includes("\t") ? "\t" : "|").map((name) => name.trim());
+    if (names.length === 3 && names.every(Boolean)) return [names];
+    throw new Error(`Line ${at + 1}: a fact is subject, relation and object with tabs or | between them.`);
+  });
+}
+
+function say(text, kind = "") {
+  result.className = kind;
+  result.textContent = text;
+}
+
+async function send() {
+  const button = form.querySelector("button");
+  try {
+    const facts = factsOf(byId("facts").value);
+    const what = new FormData(form).get("what");
+    button.disabled = true;
+    say("Sending…");
+    const job = await post("/facts", { [what]: facts }, byId("token").value);
+    byId("facts").value = "";
+    say(`Safe on the disk as batch ${job.id}; it is being learned.`, "good");
+  } catch (error) {
+    say(error.message, "bad");
+  }
+  button.disabled = false;
+}
+
+const STAGES = { starting: "starting", compiling: "compiling the kernels", measuring: "measuring on held-out facts" };
+
+function phrase({ progress, id }) {
+  if (!progress || progress.stage !== "learning") return `Batch ${id}: ${STAGES[progress?.stage] || "starting"}…`;
+  const found = progress.valid_mrr === null ? "" : `, validation MRR ${progress.valid_mrr.toFixed(3)}`;
+  return `Batch ${id}: epoch ${progress.epoch} of at most ${progress.max_epochs}${found}`;
+}
+
+function showLive({ jobs }) {
+  const job = jobs.find((one) => one.status === "learning") || jobs.find((one) => one.status === "failed");
+  const place = byId("live");
+  place.hidden = !job;
+  if (!job) return;
+  const failed = job.status === "failed";
+  place.classList.toggle("failing", failed);
+  byId("live-text").textContent = failed ? `Batch ${job.id} could not be learned and is tried again: ${job.detail}` : `Learning. ${phrase(job)}`;
+  const bar = byId("live-bar");
+  bar.hidden = failed;
+  if (job.progress?.max_epochs) {
+    bar.max = job.progress.max_epochs;
+    bar.value = job.progress.epoch;
+  } else bar.removeAttribute("value");
+}
+
+const STATES = { waiting: "waits", learning: "is being learned", failed: "failed, is tried again" };
+
+function jobRow(job) {
+  const state = job.status === "done" ? `became version ${job.version}` : STATES[job.status];
+  const parts = [job.facts && count(job.facts, "fact"), job.retracted && `${job.retracted} retracted`].filter(Boolean);
+  return el("li", {},
+    el("div", { class: "row" }, el("span", {}, `Batch ${job.id}: ${parts.join(", ")}`), el("span", { class: job.status === "done" ? "good" : job.status === "failed" ? "bad" : "" }, state)),
+    el("small", {}, job.detail || new Date(job.accepted).toLocaleString()));
+}
+
+let known = "";
+
+async function showJobs(health) {
+  const now = `${health.version} ${health.jobs.map((job) => job.id + job.status)}`;
+  if (now === known) return;
+  known = now;
+  const { jobs } = await get("/jobs");
+  byId("jobs").replaceChildren(...(jobs.length ? jobs.slice(0, 6).map(jobRow) : [el("li", { class: "note" }, "None yet.")]));
+}
+
+export function begin() {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send();
+  });
+  on("version", (version) => { if (result.className === "good") say(`Version ${version} has arrived.`, "good"); });
+  on("health", (health) => {
+    showLive(health);
+    showJobs(health).catch((error) => tell("trouble", error.message));
+  });
+}

@@ -1,0 +1,32 @@
+/** The page: its parts, and the news that keep them fresh. */
+
+import * as around from "./around.js";
+import * as ask from "./ask.js";
+import { byId, count } from "./dom.js";
+import * as grow from "./grow.js";
+import * as history from "./history.js";
+import * as map from "./map.js";
+import { on, state, tell } from "./state.js";
+
+for (const part of [around, map, history, grow, ask]) part.begin();
+
+on("health", (health) => {
+  document.title = `${health.graph} · lkge`;
+  byId("graph").textContent = health.graph;
+  byId("sizes").textContent = [
+    count(health.entities, "entity", "entities"),
+    count(health.relations, "relation"), count(health.facts, "known fact"),
+    `${health.method}, ${health.dim} dimensions`,
+  ].join(" · ");
+  if (health.version === state.version) return;
+  const badge = byId("version");
+  badge.textContent = `version ${health.version}`;
+  badge.classList.toggle("fresh", state.version !== null);
+  state.version = health.version;
+  tell("version", health.version);
+});
+on("trouble", (text) => { byId("sizes").textContent = text; });
+
+const news = new EventSource("/events");
+news.addEventListener("health", (event) => tell("health", JSON.parse(event.data)));
+news.addEventListener("error", () => tell("trouble", "The service cannot be reached; trying again."));

@@ -1,0 +1,60 @@
+"""A real browser for the tests, and an eye on what it asks for and complains about."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def require_chromium() -> None:
+    """Skip where there is no browser; fail where the environment demands one."""
+    if not os.path.exists(CHROMIUM):
+        reason = "there is no chromium; on Debian: apt-get install chromium"
+        if os.environ.get("LKGE_REQUIRE_BROWSER") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser, headless."""
+    require_chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def page_at(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
+    """A page; at its end nothing went wrong on it, and no other host was asked."""
+    complaints, asked = list[str](), list[str]()
+    with browser.new_context(**options) as context:
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(url)
+        expect(page.locator("#version")).not_to_be_empty()
+        yield page
+    assert complaints == []
+    assert [one for one in asked if not one.startswith((url, "data:"))] == []

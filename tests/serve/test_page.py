@@ -1,0 +1,280 @@
+"""The page in a real browser: type, choose, read the answer, post facts, see a version arrive."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.serve.browser import chromium, page_at
+from tests.serve.made import NOBODY, TOKEN, threaded
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def url(learned: Path) -> Iterator[str]:
+    """A service that is only asked."""
+    with threaded(learned, learner=NOBODY) as address:
+        yield address
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(request: pytest.FixtureRequest, browser: Browser, url: str) -> Iterator[Page]:
+    with page_at(browser, url, viewport=DESK, color_scheme=request.param) as one:
+        yield one
+
+
+def ask(page: Page, entity: str = "city 03", relation: str = "lies") -> None:
+    """Type and choose with the keyboard alone."""
+    for field, text in (("Entity", entity), ("Relation", relation)):
+        box = page.get_by_role("combobox", name=field, exact=True)
+        box.press_sequentially(text)
+        options = page.get_by_role("listbox", name={"Entity": "Entities"}.get(field, "Relations"))
+        expect(options.get_by_role("option")).to_have_count(1)
+        box.press("ArrowDown")
+        expect(box).to_have_attribute("aria-activedescendant", f"{field.lower()}-options-0")
+        box.press("Enter")
+        expect(options).to_be_hidden()
+
+
+def answers(page: Page) -> Any:
+    return page.locator(".answers li")
+
+
+def test_type_choose_and_read_the_answer(page: Page) -> None:
+    ask(page)
+    expect(answers(page)).to_have_count(10)
+    known = answers(page).filter(has_text="Country 3")
+    expect(known.locator(".mark")).to_have_text("known")
+    expect(answers(page).filter(has_text="City 03").first.locator(".mark")).to_have_text("new")
+    widths = [bar.bounding_box()["width"] for bar in page.locator(".track i").all()]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 0
+    expect(page.locator(".question")).to_contain_text("City 03 → lies in → ?")
+
+    page.get_by_label("Only what is not known yet").check()
+    expect(answers(page).filter(has_text="Country 3")).to_have_count(0)
+    page.get_by_role("radio", name="? → relation → entity").check()
+    expect(page.locator(".question")).to_contain_text("? → lies in → City 03")
+
+
+def test_escape_closes_the_completion_and_then_empties_the_field(page: Page) -> None:
+    box = page.get_by_role("combobox", name="Entity", exact=True)
+    box.press_sequentially("city")
+    options = page.get_by_role("listbox", name="Entities").get_by_role("option")
+    expect(options).to_have_count(8)
+    expect(box).to_have_attribute("aria-expanded", "true")
+    box.press("ArrowUp")
+    expect(options.nth(7)).to_have_attribute("aria-selected", "true")
+    box.press("Escape")
+    expect(box).to_have_attribute("aria-expanded", "false")
+    expect(box).to_have_value("city")
+    box.press("Escape")
+    expect(box).to_have_value("")
+
+
+def test_an_unknown_name_gets_spellings_to_choose_from(browser: Browser, url: str) -> None:
+    with browser.new_context(viewport=DESK) as context:
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_label("Entity", exact=True).fill("Citi 03")
+        page.get_by_label("Relation", exact=True).fill("lies in")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#answers")).to_contain_text("there is no entity named 'Citi 03'")
+        page.get_by_role("region", name="Answers").get_by_role("button", name="City 03").click()
+        expect(answers(page)).to_have_count(10)
+        expect(page.get_by_label("Entity", exact=True)).to_have_value("City 03")
+
+
+def test_one_can_walk_from_neighbour_to_neighbour(page: Page) -> None:
+    ask(page)
+    around = page.get_by_role("region", name="Neighbourhood")
+    expect(around).to_contain_text("4 facts")
+    around.get_by_role("button", name="City 09").first.click()
+    expect(around.locator("strong")).to_have_text("City 09")
+    expect(page.get_by_label("Entity", exact=True)).to_have_value("City 09")
+    expect(page.locator(".question")).to_contain_text("City 03 → lies in")
+    around.locator("svg g.other", has_text="City 15").click()
+    expect(around.locator("strong")).to_have_text("City 15")
+    expect(around.get_by_role("heading", name="Similar entities")).to_be_visible()
+    assert "entity=City+15" in page.url
+    page.reload()
+    expect(around.locator("strong")).to_have_text("City 15")
+
+
+def test_the_map_zooms_moves_and_chooses(page: Page) -> None:
+    canvas = page.locator("#map-canvas")
+    canvas.scroll_into_view_if_needed()
+    expect(canvas).to_have_attribute("aria-label", "Map of 36 points")
+    expect(page.locator("#ramp-high")).to_have_text("6 facts")
+
+    def shot() -> bytes:
+        page.wait_for_timeout(100)
+        return canvas.screenshot()
+
+    whole = shot()
+    page.get_by_role("button", name="Zoom in").click()
+    zoomed = shot()
+    assert zoomed != whole
+    page.get_by_role("button", name="All", exact=True).click()
+    assert shot() == whole
+    canvas.focus()
+    canvas.press("+")
+    canvas.press("ArrowLeft")
+    assert shot() != whole
+    expect(page.locator("#map-near")).to_contain_text("Nearest to the middle: C")
+    named = page.locator("#map-near").inner_text().removeprefix("Nearest to the middle: ")
+    canvas.press("Enter")
+    expect(page.get_by_role("region", name="Neighbourhood").locator("strong")).to_have_text(named)
+    canvas.press("0")
+    before = shot()
+    box = canvas.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 300, box["y"] + 200)
+    page.mouse.wheel(0, -400)
+    assert shot() != before
+    page.get_by_label("Colour").select_option("version it came in")
+    expect(page.locator("#ramp-high")).to_have_text("version 1")
+
+
+def test_history_is_drawn_and_told(page: Page) -> None:
+    expect(
+        page.get_by_role("img", name="Known facts over versions. Known facts: 0, 66")
+    ).to_be_visible()
+    table = page.get_by_role("table", name="MRR after each version")
+    expect(table.get_by_role("rowheader")).to_have_text(["after 1"])
+    expect(table.get_by_role("columnheader")).to_have_text(["facts of 1"])
+    page.get_by_text("All versions as a table").click()
+    expect(page.get_by_role("region", name="All versions").locator("tbody tr")).to_have_count(2)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_phone(browser: Browser, url: str, scheme: Any) -> None:
+    options = {"viewport": PHONE, "color_scheme": scheme, "has_touch": True, "is_mobile": True}
+    with page_at(browser, url, **options) as page:
+        ask(page)
+        expect(answers(page)).to_have_count(10)
+        page.locator("#history").scroll_into_view_if_needed()
+        page.get_by_text("All versions as a table").click()
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        small = page.evaluate(
+            "[...document.querySelectorAll('button.main, .buttons button, input[type=text]')]"
+            ".map((one) => one.getBoundingClientRect().height).filter((height) => height < 36)"
+        )
+        assert small == []
+
+
+CONTRAST = """
+() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const light = (text) => rgb(text).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  const ground = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$|transparent/.test(colour) && !/color/.test(colour)) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const seen = (one) => one.checkVisibility() && one.textContent.trim();
+  return [...document.querySelectorAll("p, label, button, a, h1, h2, h3, summary, .mark, .share")]
+    .filter((one) => seen(one) && !one.closest(".unseen, .skip"))
+    .map((one) => {
+      const [a, b] = [light(getComputedStyle(one).color), light(ground(one))].sort((x, y) => y - x);
+      return [one.textContent.slice(0, 30), (a + 0.05) / (b + 0.05)];
+    })
+    .filter(([, ratio]) => ratio < 4.5);
+}
+"""
+
+
+def test_every_text_can_be_read(page: Page) -> None:
+    ask(page)
+    expect(answers(page)).to_have_count(10)
+    assert page.evaluate(CONTRAST) == []
+
+
+def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('input, select, textarea')]"
+        ".filter((one) => !one.labels.length).map((one) => one.outerHTML)"
+    )
+    assert nameless == []
+    reached = []
+    for _ in range(24):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id"))
+    order = [
+        "entity",
+        "relation",
+        "count",
+        "new-only",
+        "map-colour",
+        "map-canvas",
+        "facts",
+        "token",
+    ]
+    assert [one for one in reached if one in order] == order
+
+
+def test_lines_of_text_become_facts(page: Page) -> None:
+    read = "(text) => import('/static/grow.js').then((part) => part.factsOf(text))"
+    assert page.evaluate(read, "a\tb c\td|e\n\n x | y | z \n") == [
+        ["a", "b c", "d|e"],
+        ["x", "y", "z"],
+    ]
+    page.get_by_label("Facts, one a line").fill("a | b | c\nonly two | names")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("#facts-result")).to_contain_text("Line 2")
+
+
+def test_post_facts_and_see_the_new_version_arrive(
+    browser: Browser, learned: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(learned, tmp_path / "world")
+    with threaded(folder) as url, page_at(browser, url, viewport=DESK) as page:
+        ask(page, "country 1", "lies")
+        page.get_by_role("radio", name="? → relation → entity").check()
+        page.get_by_label("How many answers").select_option("50")
+        expect(page.locator(".question")).to_contain_text("version 1")
+        page.get_by_label("Facts, one a line").fill(
+            "Rome\tlies in\tCountry 1\nOstia | near to | Rome"
+        )
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator("#facts-result")).to_contain_text("Safe on the disk as batch 2")
+        expect(page.locator("#live")).to_contain_text("Learning. Batch 2", timeout=20_000)
+        expect(page.locator("#version")).to_have_text("version 2", timeout=90_000)
+        expect(page.locator("#live")).to_be_hidden()
+        expect(page.locator("#facts-result")).to_have_text("Version 2 has arrived.")
+        expect(page.locator("#jobs li").first).to_contain_text("became version 2")
+        expect(page.locator("#sizes")).to_contain_text("38 entities")
+        expect(page.locator(".question")).to_contain_text("version 2")
+        expect(answers(page).filter(has_text="Rome").locator(".mark")).to_have_text("known")
+        expect(page.get_by_role("img", name="Entities over versions")).to_have_attribute(
+            "aria-label", "Entities over versions. Entities: 0, 36, 38"
+        )
+
+
+def test_a_wrong_token_is_told(browser: Browser, url: str) -> None:
+    with browser.new_context(viewport=DESK) as context:
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_label("Facts, one a line").fill("a | b | c")
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator("#facts-result")).to_contain_text("Authorization: Bearer")
+        expect(page.get_by_label("Facts, one a line")).to_have_value("a | b | c")

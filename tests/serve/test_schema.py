@@ -1,0 +1,78 @@
+"""The service does what its OpenAPI schema says, whatever it is sent."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tests.serve.made import BEARER, NOBODY, threaded
+
+WITH_INPUT = [
+    ("POST", "/predict"),
+    ("POST", "/predict/batch"),
+    ("POST", "/similar"),
+    ("POST", "/score"),
+    ("POST", "/facts"),
+    ("GET", "/entities"),
+    ("GET", "/relations"),
+    ("GET", "/neighbourhood"),
+    ("GET", "/map"),
+    ("GET", "/versions"),
+    ("GET", "/jobs/{number}"),
+]
+WITHOUT_INPUT = [("GET", "/health"), ("GET", "/metrics"), ("GET", "/jobs")]
+STREAMS = [("GET", "/events"), ("GET", "/jobs/{number}/events")]
+MODES = schemathesis.GenerationMode
+
+bounded = settings(
+    max_examples=20,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def schema(learned: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """That of a service that accepts batches and never learns them."""
+    folder = shutil.copytree(learned, tmp_path_factory.mktemp("schema") / "world")
+    with threaded(folder, learner=NOBODY) as url:
+        yield schemathesis.openapi.from_url(f"{url}/openapi.json")
+
+
+@pytest.mark.parametrize(("method", "path"), [*WITH_INPUT, *WITHOUT_INPUT])
+@bounded
+@given(data=st.data())
+def test_what_is_right_is_answered(schema: Any, method: str, path: str, data: Any) -> None:
+    strategy = schema[path][method].as_strategy(generation_mode=MODES.POSITIVE)
+    data.draw(strategy).call_and_validate(headers=BEARER)
+
+
+@pytest.mark.parametrize(("method", "path"), WITH_INPUT)
+@bounded
+@given(data=st.data())
+def test_what_is_wrong_is_refused(schema: Any, method: str, path: str, data: Any) -> None:
+    strategy = schema[path][method].as_strategy(generation_mode=MODES.NEGATIVE)
+    data.draw(strategy).call_and_validate(headers=BEARER)
+
+
+def test_every_operation_is_among_them(asking: TestClient) -> None:
+    paths = asking.get("/openapi.json").json()["paths"]
+    found = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    assert found == {*WITH_INPUT, *WITHOUT_INPUT, *STREAMS}
+
+
+def test_every_operation_explains_itself(asking: TestClient) -> None:
+    for methods in asking.get("/openapi.json").json()["paths"].values():
+        for operation in methods.values():
+            assert operation["summary"]
+            assert operation["description"]
+            assert "503" in operation["responses"]

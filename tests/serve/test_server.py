@@ -1,0 +1,133 @@
+"""`lkge serve` as a process: how it starts, swaps versions under load, and ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from tests.serve.made import BEARER, more, served, wait_until
+from typer.testing import CliRunner
+
+from lkge.cli import app
+from lkge.serve.server import bound
+from lkge.store import inbox
+from lkge.store.reader import open_reader
+from lkge.store.versions import Store
+
+SWAPS = 5
+
+
+def call(url: str, body: object = None, **headers: str) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = Request(url, data, {"Content-Type": "application/json", **headers})
+    with urlopen(request, timeout=60) as response:
+        return json.load(response)
+
+
+class Asker(threading.Thread):
+    """Asks the same question again and again, and keeps the versions that answered."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.url, self.go_on, self.versions = url, True, list[int]()
+        self.errors = list[Exception]()
+
+    def run(self) -> None:
+        body = {"subject": "City 03", "relation": "lies in", "k": 3}
+        while self.go_on:
+            try:
+                self.versions.append(call(f"{self.url}/predict", body)["version"])
+            except Exception as error:
+                self.errors.append(error)
+            time.sleep(0.005)
+
+
+def test_five_versions_are_swapped_in_and_no_request_is_dropped(kg: Path) -> None:
+    with served(kg) as (url, _):
+        askers = [Asker(url) for _ in range(3)]
+        for asker in askers:
+            asker.start()
+        for number in range(SWAPS):
+            call(f"{url}/facts", {"facts": more(10 * number), "valid": 0.0}, **BEARER)
+        wait_until(lambda: call(f"{url}/health")["version"] == 1 + SWAPS)
+        time.sleep(0.2)
+        for asker in askers:
+            asker.go_on = False
+            asker.join(20)
+        for asker in askers:
+            assert asker.errors == []
+            assert asker.versions == sorted(asker.versions)
+            assert asker.versions[0] == 1
+            assert asker.versions[-1] == 1 + SWAPS
+        with urlopen(f"{url}/metrics") as response:
+            text = response.read().decode()
+        assert not re.search(r'status="(?!2)', text)
+    assert open_reader(kg).version == 1 + SWAPS
+
+
+def test_open_streams_end_when_the_service_is_stopped(kg: Path) -> None:
+    with served(kg) as (url, _):
+        stream = urlopen(f"{url}/events", timeout=30)
+        assert stream.readline() == b"event: health\n"
+        started = time.monotonic()
+    assert time.monotonic() - started < 8
+    assert b"data: " in stream.read()
+
+
+def test_what_was_being_learned_when_the_service_stopped_is_learned_by_the_next(kg: Path) -> None:
+    with served(kg) as (url, _):
+        call(f"{url}/facts", {"facts": more(0), "valid": 0.0}, **BEARER)
+        wait_until(lambda: call(f"{url}/jobs/2")["status"] != "waiting")
+    if open_reader(kg).version == 1:
+        assert [batch.number for batch in inbox.waiting(Store(kg))] == [2]
+    with served(kg) as (url, _):
+        wait_until(lambda: call(f"{url}/health")["version"] == 2)
+
+
+def test_a_token_is_made_and_printed_once(kg: Path) -> None:
+    with served(kg, token=None) as (url, said):
+        [token] = re.findall(r"token for writing: (\S{20,})", said)
+        facts = {"facts": more(0), "valid": 0.0}
+        assert call(f"{url}/facts", facts, Authorization=f"Bearer {token}")["id"] == 2
+
+
+def test_a_given_token_is_not_printed(learned: Path) -> None:
+    with served(learned) as (_, said):
+        assert "token" not in said
+
+
+def test_a_taken_port_is_told(learned: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "lkge", "serve", str(learned), "--port", port],
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert port in done.stderr
+    assert "--port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_no_living_graph_is_told(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["serve", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "lkge init" in result.stderr
+
+
+def test_small_packets_are_sent_at_once() -> None:
+    with bound("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+        client = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+        with client, accepted:
+            assert accepted.proto == socket.IPPROTO_TCP

@@ -1,0 +1,423 @@
+"""The commands for living graphs, end to end on a graph of a few facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lkge.cli import app
+from lkge.cli.ask import bar
+from lkge.cli.grow import HELD_OUT, KEPT
+from lkge.config import LIVING, Settings
+from lkge.living import open as open_graph
+from lkge.store import graph as store_graph
+from lkge.store.inbox import accept
+from lkge.store.locks import writing
+from lkge.store.records import Options
+from lkge.store.versions import Store
+
+SMALL = ("--dim", "8", "--batch-size", "32", "--backend", "torch", "--max-epochs", "3")
+
+
+def lkge(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def done(*words: str | Path) -> Result:
+    """A command that must succeed."""
+    result = lkge(*words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def tree(*words: str | Path) -> Any:
+    """What a command prints as JSON."""
+    return json.loads(done(*words, "--json").stdout)
+
+
+def assert_refused(result: Result, *fragments: str) -> None:
+    """Exit code 2, one line `error: …` on stderr, no traceback."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = [each for each in result.stderr.splitlines() if not each.startswith("warning: ")]
+    assert line.startswith("error: ")
+    assert all(fragment in line for fragment in fragments), line
+
+
+def ring(first: int, last: int) -> str:
+    """People who know those one, two and five places further on, as TSV."""
+    size = last - first
+    return "".join(
+        f"p{first + k}\tknows {step}\tp{first + (k + step) % size}\n"
+        for k in range(size)
+        for step in (1, 2, 5)
+    )
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph at version 1, for all tests."""
+    folder = tmp_path_factory.mktemp("begun")
+    facts = written(folder / "first.tsv", ring(0, 20))
+    done("init", folder / "KG", *SMALL, "--from", facts, "--valid", "0.2", "--quiet")
+    return folder / "KG"
+
+
+@pytest.fixture
+def kg(begun: Path, tmp_path: Path) -> Path:
+    """A graph at version 1, for one test."""
+    return Path(shutil.copytree(begun, tmp_path / "KG"))
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    return written(tmp_path / "more.tsv", ring(20, 30) + "p20\tknows 1\tp0\n")
+
+
+class TestInit:
+    def test_an_empty_graph(self, tmp_path: Path) -> None:
+        result = done("init", tmp_path / "KG", "--dim", "8")
+        assert f"lkge add {tmp_path / 'KG'}" in result.stdout
+        (first,) = tree("log", tmp_path / "KG")
+        assert (first["kind"], first["entities"]) == ("init", 0)
+
+    def test_settings_are_those_of_living_graphs_and_the_flags(self, tmp_path: Path) -> None:
+        config = written(tmp_path / "c.toml", "dim = 16\nseed = 5\n")
+        made = tree("init", tmp_path / "KG", "--config", config, "--dim", "8")
+        expected = Settings().with_changes(LIVING).with_changes({"dim": 8, "seed": 5})
+        assert made["settings"] == expected.to_dict()
+
+    def test_the_options_are_kept(self, tmp_path: Path) -> None:
+        done("init", tmp_path / "KG", "--dim", "8", "--keep", "3", "--no-known")
+        assert Store(tmp_path / "KG").options == Options(keep=3, known=False)
+
+    def test_the_defaults_are_those_of_the_store(self) -> None:
+        assert (store_graph.VALID, Options.keep) == (HELD_OUT, KEPT)
+
+    def test_from_several_files(self, tmp_path: Path, more: Path) -> None:
+        csv = written(tmp_path / "x.csv", "subject,relation,object\np1,knows 1,p2\n")
+        words = ("--from", more, "--from", csv, *SMALL)
+        made = tree("init", tmp_path / "KG", *words, "--quiet")
+        assert [record["facts"] for record in made["log"]] == [0, 32]
+        assert made["log"][1]["source"] == "more.tsv, x.csv"
+
+    def test_from_a_run_and_on(self, tmp_path: Path, more: Path) -> None:
+        graph, run, kg = tmp_path / "graph", tmp_path / "run", tmp_path / "KG"
+        facts = written(tmp_path / "all.tsv", ring(0, 20))
+        done("datasets", "build", facts, "--growth", "fact", "--snapshots", "2", "--out", graph)
+        done("run", "--dataset", graph, "--out", run, *SMALL, "--method", "fine-tune", "--quiet")
+        refused = lkge("init", kg, "--from-run", run, "--dim", "9")
+        assert_refused(refused, "dim = 8", "leave dim out")
+        assert_refused(lkge("init", kg, "--from-run", run, "--config", facts), "--config")
+        assert not kg.exists()
+        made = tree("init", kg, "--from-run", run, "--max-epochs", "2")
+        assert made["settings"]["max_epochs"] == 2
+        assert (made["log"][0]["entities"], made["log"][0]["known_facts"]) == (20, 60)
+        assert tree("add", kg, more, "--quiet")[0]["new_entities"] == 10
+
+    @pytest.mark.parametrize(
+        ("words", "fragments"),
+        [
+            (["--method", "lkgee"], ["lkgee", "'lkge'"]),
+            (["--dim", "0"], ["dim = 0"]),
+            (["--from", "absent.tsv"], ["absent.tsv", "no such file"]),
+            (["--from-run", "absent"], ["absent", "not a finished run"]),
+            (["--config", "absent.toml"], ["absent.toml"]),
+        ],
+    )
+    def test_what_cannot_be_leaves_nothing(
+        self, tmp_path: Path, words: list[str], fragments: list[str]
+    ) -> None:
+        assert_refused(lkge("init", tmp_path / "KG", *words), *fragments)
+        assert not (tmp_path / "KG").exists()
+
+    def test_a_file_without_facts(self, tmp_path: Path) -> None:
+        nothing = written(tmp_path / "nothing.tsv", "\n")
+        assert_refused(lkge("init", tmp_path / "KG", "--from", nothing), "nothing.tsv")
+        assert not (tmp_path / "KG").exists()
+
+    def test_what_is_there_stays(self, kg: Path) -> None:
+        assert_refused(lkge("init", kg), "exists already", f"lkge add {kg}")
+
+
+class TestAdd:
+    def test_the_summary(self, kg: Path, more: Path) -> None:
+        result = done("add", kg, more, "--valid", "0.1")
+        for words in ("Version 2", "more.tsv", "31 new", "10 new; 30 in all", "drift", "→"):
+            assert words in result.stdout
+        assert "published version 2" in result.stderr
+
+    def test_json_is_the_line_of_the_log(self, kg: Path, more: Path) -> None:
+        (record,) = tree("add", kg, more, "--quiet")
+        assert record["mrr_new"] is None, "nothing held out for the exam is no number"
+        assert record == tree("log", kg)[-1]
+
+    def test_what_was_known_is_warned_of(self, kg: Path) -> None:
+        again = written(kg.parent / "again.tsv", "p0\tknows 1\tp1\np0\tknows 1\tp9\n")
+        result = done("add", kg, again, "--quiet")
+        assert result.stderr == "warning: 1 of the added facts were known already\n"
+
+    def test_a_fact_in_two_files_is_one(self, kg: Path) -> None:
+        fact = "p0\tknows 1\tp7\n"
+        files = [written(kg.parent / f"{name}.tsv", fact) for name in "ab"]
+        result = done("add", kg, *files, "--json", "--quiet")
+        assert json.loads(result.stdout)[0]["facts"] == 1
+        assert result.stderr == ""
+
+    def test_retracted_facts_are_no_longer_known(self, kg: Path) -> None:
+        gone = written(kg.parent / "gone.tsv", "p0\tknows 1\tp1\n")
+        assert tree("score", kg, gone)["facts"][0]["known"]
+        (record,) = tree("add", kg, "--retract", gone, "--quiet")
+        assert (record["facts"], record["retracted"], record["known_facts"]) == (0, 1, 59)
+        assert not tree("score", kg, gone)["facts"][0]["known"]
+
+    def test_without_a_file_what_waits_is_learned(self, kg: Path) -> None:
+        store = Store(kg)
+        for name in ("new one", "new two"):
+            accept(store, [(name, "knows 1", "p0")])
+        assert "2 more to be learned" in done("log", kg).stdout
+        assert [record["version"] for record in tree("add", kg, "--quiet")] == [2, 3]
+        assert "Nothing waits" in done("add", kg).stdout
+
+    def test_events_are_lines_of_json(self, kg: Path, more: Path) -> None:
+        result = done("add", kg, more, "--events")
+        events = [json.loads(line) for line in result.stdout.splitlines()]
+        assert {"RunStarted", "EpochFinished"} <= {event["type"] for event in events}
+        last = events[-1]
+        assert (last["type"], last["version"], last["batch"]) == ("VersionPublished", 2, 2)
+        assert_refused(lkge("add", kg, "--events", "--json"), "--events and --json")
+
+    def test_a_malformed_file_changes_nothing(self, kg: Path) -> None:
+        bad = written(kg.parent / "bad.tsv", "p0\tknows 1\tp9\np0\tknows\n")
+        assert_refused(lkge("add", kg, bad), "bad.tsv:2", "found 2 fields")
+        assert len(tree("log", kg)) == 2
+
+    def test_another_writer_is_named(self, kg: Path, more: Path) -> None:
+        with writing(Store(kg), "add"):
+            assert_refused(lkge("add", kg, more), f"process {os.getpid()}", "wait")
+
+    def test_a_folder_that_is_no_graph(self, tmp_path: Path) -> None:
+        for words in (["add"], ["log"], ["check"], ["similar", "x"], ["rollback", "0"]):
+            result = lkge(words[0], tmp_path, *words[1:])
+            assert_refused(result, "not a store", "lkge init")
+
+
+def heed_ctrl_c() -> None:
+    """A test run in the background ignores SIGINT, and what it starts would ignore it too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_after_ctrl_c_nothing_is_lost(tmp_path: Path, more: Path) -> None:
+    kg = tmp_path / "KG"
+    long = ("--max-epochs", "1000000", "--patience", "1000000")
+    done("init", kg, "--dim", "8", "--backend", "torch", *long)
+    words = [sys.executable, "-m", "lkge", "add", str(kg), str(more), "--valid", "0.2"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
+    ) as process:
+        try:
+            assert process.stderr
+            while "epoch" not in (line := process.stderr.readline()):
+                assert line, "it ended by itself"
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert f"The facts are kept. To go on: lkge add {kg}" in errors
+    assert "Traceback" not in errors
+    assert "1 more to be learned" in done("log", kg).stdout
+
+
+class TestLog:
+    def test_a_line_a_version(self, kg: Path, more: Path) -> None:
+        done("add", kg, more, "--quiet", "--valid", "0.1")
+        lines = done("log", kg).stdout.splitlines()
+        assert [line.split()[0] for line in lines if " init" in line or " add" in line] == list(
+            "012"
+        )
+        assert any("more.tsv" in line and "→" in line for line in lines)
+
+    def test_versions_that_are_gone_are_still_told_of(self, tmp_path: Path) -> None:
+        kg = tmp_path / "KG"
+        done("init", kg, *SMALL, "--keep", "2")
+        for version in range(3):
+            fact = written(tmp_path / "fact.tsv", f"a{version}\tknows\tb\n")
+            done("add", kg, fact, "--quiet")
+        assert len(tree("log", kg)) == 4
+        assert "Faint: no longer on the disk." in done("log", kg).stdout
+        assert_refused(lkge("similar", kg, "b", "--version", "1"), "no version 1", "2, 3")
+
+
+class TestPredict:
+    def test_best_first_with_marks(self, kg: Path) -> None:
+        answers = tree("predict", kg, "-s", "p3", "-r", "knows 1", "-k", "20")["answers"]
+        assert [a["score"] for a in answers] == sorted((a["score"] for a in answers), reverse=True)
+        assert [a["entity"] for a in answers if a["known"]] == ["p4"]
+        shown = done("predict", kg, "-s", "p3", "-r", "knows 1", "-k", "20").stdout
+        assert "(p3, knows 1, ?)" in shown
+        assert shown.count("known") == 1
+        assert shown.count(" new ") == 19
+
+    def test_backwards(self, kg: Path) -> None:
+        asked = tree("predict", kg, "-r", "knows 1", "-o", "p4", "-k", "20")
+        assert [a["entity"] for a in asked["answers"] if a["known"]] == ["p3"]
+
+    def test_only_new_ones(self, kg: Path) -> None:
+        words = ("predict", kg, "-s", "p3", "-r", "knows 1", "-k", "20", "--new")
+        answers = tree(*words)["answers"]
+        assert len(answers) == 19
+        assert "p4" not in {answer["entity"] for answer in answers}
+
+    def test_of_an_older_version(self, kg: Path, more: Path) -> None:
+        done("add", kg, more, "--quiet")
+        for version, entities in ((1, 20), (2, 30)):
+            words = ("-s", "p3", "-r", "knows 1", "-k", "99", "--version", str(version))
+            asked = tree("predict", kg, *words)
+            assert (asked["version"], len(asked["answers"])) == (version, entities)
+
+    def test_a_batch(self, kg: Path) -> None:
+        questions = "p3\tknows 1\t?\n\n?\tknows 2\tp4\np3\tknows 1\t?\n"
+        file = written(kg.parent / "questions.tsv", questions)
+        first, second, third = tree("predict", kg, "--batch", file, "-k", "3")
+        assert first == tree("predict", kg, "-s", "p3", "-r", "knows 1", "-k", "3") == third
+        assert second == tree("predict", kg, "-r", "knows 2", "-o", "p4", "-k", "3")
+        assert done("predict", kg, "--batch", file).stdout.count("(p3, knows 1, ?)") == 2
+
+    @pytest.mark.parametrize(
+        ("line", "fragment"),
+        [
+            ("p3\tknows 1", "found 2 fields"),
+            ("p3\tknows 1\tp4", "expected subject, relation, ?"),
+            ("?\tknows 1\t?", "expected subject, relation, ?"),
+            ("p3\t\t?", "expected subject, relation, ?"),
+            ("p3\tknows 9\t?", "no relation named 'knows 9'"),
+            ("person 3\tknows 1\t?", "no entity named 'person 3'"),
+        ],
+    )
+    def test_a_bad_line_of_a_batch_is_named(self, kg: Path, line: str, fragment: str) -> None:
+        file = written(kg.parent / "questions.tsv", f"p3\tknows 1\t?\n{line}\n")
+        result = lkge("predict", kg, "--batch", file)
+        assert_refused(result, f"{file}:2", fragment)
+
+    @pytest.mark.parametrize(
+        ("words", "fragments"),
+        [
+            (["-s", "p33", "-r", "knows 1"], ["'p33'", "Did you mean", "'p3'"]),
+            (["-s", "p3", "-r", "know 1"], ["'know 1'", "'knows 1'"]),
+            (["-s", "p3"], ["-r RELATION"]),
+            (["-r", "knows 1"], ["-s SUBJECT"]),
+            (["-s", "p3", "-r", "knows 1", "-o", "p4"], ["-s SUBJECT"]),
+            (["-s", "p3", "--batch", "q.tsv"], ["leave out -s"]),
+            (["--batch", "absent.tsv"], ["absent.tsv"]),
+            (["-s", "p3", "-r", "knows 1", "--version", "7"], ["no version 7"]),
+        ],
+    )
+    def test_a_bad_question(self, kg: Path, words: list[str], fragments: list[str]) -> None:
+        assert_refused(lkge("predict", kg, *words), *fragments)
+
+    def test_without_known_facts_nothing_is_marked(self, tmp_path: Path, more: Path) -> None:
+        kg = tmp_path / "KG"
+        done("init", kg, *SMALL, "--no-known", "--from", more, "--valid", "0", "--quiet")
+        words = ("predict", kg, "-s", "p20", "-r", "knows 1")
+        assert {answer["known"] for answer in tree(*words)["answers"]} == {None}
+        shown = done(*words).stdout
+        assert " new " not in shown
+        assert "not calibrated" in shown
+        assert_refused(lkge(*words, "--new"), "--new needs the known facts")
+
+
+def test_similar(kg: Path) -> None:
+    found = tree("similar", kg, "p3", "-k", "5")["answers"]
+    assert len(found) == 5
+    assert "p3" not in {each["entity"] for each in found}
+    assert found[0]["entity"] in done("similar", kg, "p3").stdout
+    assert_refused(lkge("similar", kg, "P3"), "no entity named 'P3'", "'p3'")
+
+
+def test_score(kg: Path) -> None:
+    facts = written(kg.parent / "facts.tsv", "p0\tknows 1\tp1\np0\tknows 1\tp9\n")
+    judged = tree("score", kg, facts)["facts"]
+    assert [(fact["object"], fact["known"]) for fact in judged] == [("p1", True), ("p9", False)]
+    assert all(0 <= fact["plausibility"] <= 1 for fact in judged)
+    shown = done("score", kg, facts).stdout
+    assert "known" in shown
+    assert " new" in shown
+    bad = written(kg.parent / "bad.tsv", "p0\tknows 1\tp1\np0\tknows 1\tpp9\n")
+    assert_refused(lkge("score", kg, bad), "bad.tsv:2", "'pp9'", "'p9'")
+
+
+class TestCheck:
+    def test_a_whole_graph(self, kg: Path) -> None:
+        assert "every byte of 2 versions" in done("check", kg).stdout
+        assert tree("check", kg) == {"damage": [], "repaired": [], "whole": True}
+
+    def test_damage_is_named_and_mended(self, kg: Path, more: Path) -> None:
+        done("add", kg, more, "--quiet", "--valid", "0.1")
+        before = tree("predict", kg, "-s", "p20", "-r", "knows 1")
+        names = kg / "versions" / "000002" / "names.safetensors"
+        os.truncate(names, 100)
+        told = lkge("check", kg)
+        assert told.exit_code == 1
+        assert told.stdout.startswith(f"{names}: truncated: 100 of ")
+        assert f"lkge check {kg} --repair" in told.stdout
+        assert lkge("check", kg, "--json").exit_code == 1
+        assert len(tree("similar", kg, "p3", "-k", "99")["answers"]) == 19, "version 1 answers"
+        assert_refused(lkge("add", kg, more), "damaged", "--repair")
+        mended = done("check", kg, "--repair").stdout
+        assert f"Learn again: lkge add {kg}" in mended
+        done("add", kg, "--quiet")
+        assert tree("predict", kg, "-s", "p20", "-r", "knows 1") == before
+        assert tree("check", kg)["whole"]
+
+
+def test_rollback(kg: Path, more: Path) -> None:
+    before = tree("similar", kg, "p3")["answers"]
+    done("add", kg, more, "--quiet")
+    assert "version 3 is version 1 again" in done("rollback", kg, "1").stdout
+    assert tree("similar", kg, "p3")["answers"] == before
+    assert [record["kind"] for record in tree("log", kg)] == ["init", "add", "add", "rollback"]
+    assert_refused(lkge("rollback", kg, "9"), "no version 9", "0, 1, 2, 3")
+    assert tree("rollback", kg, "2")["entities"] == 30
+
+
+def test_export(kg: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert tree("export", kg, "--format", "tsv", "--out", out) == {
+        "folder": str(out),
+        "files": ["entities.tsv", "relations.tsv"],
+    }
+    lines = (out / "entities.tsv").read_text("utf-8").splitlines()
+    assert [line.count("\t") for line in lines] == [8] * 20
+    assert_refused(lkge("export", kg, "--format", "npy", "--out", out), "exists already")
+    shown = done("export", kg, "--format", "npy", "--out", tmp_path / "npy", "--version", "0")
+    assert "entities.npy" in shown.stdout
+
+
+def test_the_graph_of_the_commands_is_that_of_python(kg: Path) -> None:
+    graph = open_graph(kg)
+    answers = graph.predict(subject="p3", relation="knows 1")
+    shown = tree("predict", kg, "-s", "p3", "-r", "knows 1")["answers"]
+    assert [answer._asdict() for answer in answers] == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"),
+    [(0.0, ""), (-0.4, ""), (1.0, "█" * 20), (1.7, "█" * 20), (0.5, "█" * 10), (0.0375, "▊")],
+)
+def test_bars(share: float, drawn: str) -> None:
+    assert bar(share) == drawn
