@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.store.calibration import UNKNOWN, Curve, calibrated
+from lkge.store.calibration import UNKNOWN, calibrated
 
 
 def test_two_bells_have_the_curve_that_theory_says() -> None:
@@ -48,5 +48,6 @@ def test_without_examples_everything_is_as_likely_as_not(true: int, false: int) 
     assert UNKNOWN.plausibility(np.array([-3.0, 2.0])).tolist() == [0.5, 0.5]
 
 
-def test_scores_that_are_all_alike() -> None:
-    assert calibrated(np.ones(5), np.ones(5)) == Curve(pytest.approx(0), pytest.approx(0))
+def test_scores_that_say_nothing() -> None:
+    assert calibrated(np.ones(5), np.ones(5)) == UNKNOWN
+    assert calibrated(np.array([-5.0, -6.0]), np.array([-1.0, -2.0])) == UNKNOWN

@@ -33,11 +33,12 @@ class Curve(NamedTuple):
 
 
 UNKNOWN = Curve(0.0, 0.0)
-"""Before any fact was held out: everything is as likely as not."""
+"""Before any fact was held out, and where scores say nothing: all is as likely as not."""
 
 
 def calibrated(true: Floats, corrupted: Floats) -> Curve:
-    """The curve through scores of facts that hold, (k,), and of corrupted ones, (n,)."""
+    """The curve through scores of facts that hold, (k,), and of corrupted ones, (n,). It never
+    falls: scores that speak against the facts that hold say nothing."""
     if not len(true) or not len(corrupted):
         return UNKNOWN
     scores = np.append(true, corrupted).astype(np.float64)
@@ -47,6 +48,8 @@ def calibrated(true: Floats, corrupted: Floats) -> Curve:
         [(len(true) + 1) / (len(true) + 2), 1 / (len(corrupted) + 2)], [len(true), len(corrupted)]
     )
     slope, offset = _newton(inputs, targets)
+    if slope <= 0:
+        return UNKNOWN
     return Curve(float(slope / scale), float(offset - slope * centre / scale))
 
 
