@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import jobs, kernels, peers
+from benchmarks import jobs, kernels, peers, softmax
 from benchmarks.comparison import Comparison
 from benchmarks.whole_run import peak_memory, start_up
 from lkge.api import load
@@ -32,6 +32,7 @@ def main() -> None:
     data = parser.parse_args().data
     graph = load("ENTITY", data) if data else load("brick")
     comparisons = [kernels.step(graph), *kernels.ranking(graph), *peers.epoch(graph)]
+    comparisons += [*softmax.step(graph), *softmax.epoch(graph)]
     comparisons += jobs.side_by_side(data) if data else []
     others = [*start_up(), *(peak_memory(data) if data else [])]
     console = Console()
@@ -49,8 +50,8 @@ def _rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
             one.peer,
             f"{one.ours * 1000:,.1f}",
             f"{one.other * 1000:,.1f}",
-            f"{one.ratio:.1f}×",
-            f"{one.wanted:.0f}×",
+            f"{one.ratio:.2g}×" if one.ratio < 1 else f"{one.ratio:.1f}×",
+            f"{one.wanted:g}×",
         ]
         for one in comparisons
     ]

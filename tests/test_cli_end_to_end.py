@@ -14,6 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lkge.cli import app
+from lkge.cli.flags import HELP
+from lkge.models.scores import SCORES
 
 SMALL = ("--dim", "8", "--batch-size", "32", "--backend", "torch", "--method", "fine-tune")
 
@@ -55,11 +57,25 @@ def test_build_run_report(graph: Path, tmp_path: Path) -> None:
     assert json.loads(again.stdout) == results
 
 
+@pytest.mark.parametrize("score", sorted(SCORES))
+def test_every_score_is_run_by_its_name(graph: Path, tmp_path: Path, score: str) -> None:
+    words = ("--out", tmp_path / "run", "--max-epochs", "2", "--json", *SMALL)
+    learned = lkge("run", "--dataset", graph, "--score", score, *words)
+    assert learned.exit_code == 0, learned.stderr
+    assert json.loads(learned.stdout)["settings"]["score"] == score
+
+
+def test_the_help_names_every_score() -> None:
+    _, text = HELP["score"]
+    assert sorted(text.rstrip(".").replace(" or ", ", ").split(", ")) == sorted(SCORES)
+
+
 @pytest.mark.parametrize(
     ("words", "fragments"),
     [
         (["--method", "lkgee"], ["lkgee", "'lkge'"]),
         (["--score", "transee"], ["transee"]),
+        (["--score", "complex", "--dim", "7"], ["dim = 7 is odd", "--dim"]),
         (["--dataset", "nowhere/at/all"], ["nowhere/at/all"]),
     ],
 )

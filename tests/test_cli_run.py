@@ -108,13 +108,23 @@ def test_without_flags_the_defaults_hold(api: FakeApi) -> None:
     assert api.asked[1][1]["out"] == Path("runs/brick-lkge-11")
 
 
+CHOICES: dict[str, Any] = {
+    "optimizer": "adagrad",
+    "objective": "softmax",
+    "label_smoothing": 0.25,
+    "omega": "squared",
+    "backend": "torch",
+}
+"""Another value than the default, where not every value will do."""
+
+
 @pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
 def test_each_flag_sets_its_field(api: FakeApi, field: dataclasses.Field[Any]) -> None:
-    other: Any = {"omega": "squared", "backend": "torch"}.get(field.name, "other")
     if isinstance(field.default, bool):
         words, value = [option(f"no_{field.name}")], False
     else:
-        value = field.default + 1 if isinstance(field.default, (int, float)) else other
+        other = "other" if isinstance(field.default, str) else field.default + 1
+        value = CHOICES.get(field.name, other)
         words = [option(field.name), str(value)]
     assert lkge("run", *words).exit_code == 0
     assert api.settings == Settings().with_changes({field.name: value})

@@ -11,10 +11,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from lkge.config import BACKENDS, OMEGAS, Settings, from_toml
+from lkge.config import BACKENDS, OBJECTIVES, OMEGAS, OPTIMIZERS, Settings, from_toml
 from lkge.errors import SettingsError
 
-CHOICES = {"omega": st.sampled_from(OMEGAS), "backend": st.sampled_from(BACKENDS)}
+CHOICES: dict[str, Any] = {
+    "optimizer": st.sampled_from(OPTIMIZERS),
+    "objective": st.sampled_from(OBJECTIVES),
+    "omega": st.sampled_from(OMEGAS),
+    "backend": st.sampled_from(BACKENDS),
+    "label_smoothing": st.floats(min_value=0, max_value=1, exclude_max=True),
+}
 LEAST = {"seed": 0}
 BY_TYPE: dict[type, Any] = {
     str: st.text(),
@@ -78,6 +84,16 @@ def test_awkward_text_survives(text: str) -> None:
         ({"learning_rate": math.inf}, ["learning_rate", "finite"]),
         ({"alpha": math.nan}, ["alpha"]),
         ({"margin": math.inf}, ["margin", "finite"]),
+        ({"optimizer": "sgd"}, ["optimizer", "'sgd'", "adam or adagrad"]),
+        ({"objective": "hinge"}, ["objective", "margin, softmax, sampled"]),
+        ({"adversarial": -1.0}, ["adversarial", "zero or more"]),
+        ({"label_smoothing": -0.1}, ["label_smoothing", "zero or more"]),
+        ({"label_smoothing": 1.0}, ["label_smoothing", "below 1"]),
+        ({"label_smoothing": math.nan}, ["label_smoothing"]),
+        ({"relation_weight": -1.0}, ["relation_weight", "zero or more"]),
+        ({"n3": -0.1}, ["n3", "zero or more"]),
+        ({"n3": math.inf}, ["n3", "finite"]),
+        ({"l2": math.nan}, ["l2"]),
         ({"omega": "cubed"}, ["omega", "'cubed'", "printed or squared"]),
         ({"backend": "jax"}, ["backend", "numba"]),
     ],

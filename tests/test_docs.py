@@ -54,7 +54,7 @@ def section(name: str) -> str:
 
 
 def options_named_in(text: str) -> set[str]:
-    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
 
 
 def test_the_commands_are_those_promised() -> None:

@@ -29,9 +29,16 @@ class Settings:
     score: str = "transe"
     dim: int = 200
     batch_size: int = 2048
+    optimizer: str = "adam"
     learning_rate: float = 1e-4
+    objective: str = "margin"
     negatives: int = 10
     margin: float = 8.0
+    adversarial: float = 0.0
+    label_smoothing: float = 0.0
+    relation_weight: float = 0.0
+    n3: float = 0.0
+    l2: float = 0.0
     max_epochs: int = 200
     patience: int = 3
     alpha: float = 0.01
@@ -54,11 +61,15 @@ class Settings:
             *("neighbours", "components", "active_components"),
         ):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("seed", "alpha", "beta", "margin", "memory"):
+        weights = ("alpha", "beta", "margin", "adversarial", "relation_weight", "n3", "l2")
+        for name in ("seed", "memory", "label_smoothing", *weights):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "zero or more")
-        for name in ("alpha", "beta", "margin", "learning_rate"):
+        for name in ("learning_rate", *weights):
             _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "finite")
         _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above zero")
+        _require(self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "below 1")
+        _require(self.optimizer in OPTIMIZERS, "optimizer", self.optimizer, " or ".join(OPTIMIZERS))
+        _require(self.objective in OBJECTIVES, "objective", self.objective, ", ".join(OBJECTIVES))
         _require(self.omega in OMEGAS, "omega", self.omega, " or ".join(OMEGAS))
         _require(self.backend in BACKENDS, "backend", self.backend, ", ".join(BACKENDS))
 
@@ -93,6 +104,8 @@ LIVING: Mapping[str, Any] = MappingProxyType(
 )
 """Where the defaults of a living graph differ: it learns a few facts at a time."""
 
+OPTIMIZERS = ("adam", "adagrad")
+OBJECTIVES = ("margin", "softmax", "sampled")
 OMEGAS = ("printed", "squared")
 BACKENDS = ("auto", "numba", "torch")
 

@@ -15,10 +15,11 @@ from lkge.methods import METHODS, method_named
 from lkge.models.model import Model
 from lkge.models.scores import SCORES
 from lkge.models.tables import Tables
-from lkge.testing import CHECKS
+from lkge.testing import CHECKS, graphs
 from lkge.testing.graphs import SETTINGS, bytes_of, course_of, growing_graph, lessons, made_of
 
 GRAPH = growing_graph()
+EVERY_SCORE = pytest.mark.parametrize("score", sorted(SCORES))
 
 
 def settings_for(name: str, **changes: object) -> Settings:
@@ -30,30 +31,36 @@ def snapshot_bytes(tables: Tables, entities: int, relations: int) -> bytes:
     return bytes_of(Tables(tables.entity[:entities], tables.relation[:relations]))
 
 
-@pytest.mark.parametrize("score", sorted(SCORES))
+@EVERY_SCORE
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_keeps_the_contract(
     name: str, check: Callable[[Settings], None], score: str
 ) -> None:
-    check(settings_for(name, score=score))
+    check(graphs.settings_for(name, score))
 
 
-def test_lkge_with_all_parts_switched_off_is_fine_tune() -> None:
-    fine_tune = course_of(GRAPH, settings_for("fine-tune"))
-    switched = settings_for("lkge", regularization=False, autoencoder=False, transfer=False)
+@EVERY_SCORE
+def test_lkge_with_all_parts_switched_off_is_fine_tune(score: str) -> None:
+    fine_tune = course_of(GRAPH, graphs.settings_for("fine-tune", score))
+    off = {"regularization": False, "autoencoder": False, "transfer": False}
+    switched = graphs.settings_for("lkge", score).with_changes(off)
     assert course_of(GRAPH, switched) == fine_tune
 
 
+@EVERY_SCORE
 @pytest.mark.parametrize(
     "only",
     [{"alpha": 0.1}, {"beta": 0.1}, {"transfer": True}],
     ids=lambda only: next(iter(only)),
 )
-def test_each_part_of_lkge_makes_it_differ_from_fine_tune(only: dict[str, object]) -> None:
+def test_each_part_of_lkge_makes_it_differ_from_fine_tune(
+    only: dict[str, object], score: str
+) -> None:
     nothing = {"alpha": 0.0, "beta": 0.0, "transfer": False}
-    some = course_of(GRAPH, settings_for("lkge", **nothing | only))
-    none = course_of(GRAPH, settings_for("fine-tune"))
+    parts = graphs.settings_for("lkge", score).with_changes(nothing | only)
+    some = course_of(GRAPH, parts)
+    none = course_of(GRAPH, graphs.settings_for("fine-tune", score))
     assert (some[0] == none[0]) == ("beta" not in only)
     assert some[1] != none[1]
 

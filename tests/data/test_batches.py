@@ -42,6 +42,15 @@ def test_shapes_and_types_are_those_of_the_kernels() -> None:
         assert part.corrupt_object.dtype == np.bool_
 
 
+def test_without_negatives_nothing_is_drawn_but_the_order() -> None:
+    generator, twin = np.random.default_rng(5), np.random.default_rng(5)
+    parts = list(batches(numbered_facts(10), 4, 0, 50, generator))
+    assert [part.corruptions.shape for part in parts] == [(4, 0), (4, 0), (2, 0)]
+    assert all(part.corrupt_object.size == 0 for part in parts)
+    twin.permutation(10)
+    assert generator.random() == twin.random()
+
+
 def test_every_entity_is_drawn_the_newest_too() -> None:
     (part,) = epoch(500, 500, negatives=10, entities=20)
     counts = np.bincount(part.corruptions.ravel(), minlength=20)

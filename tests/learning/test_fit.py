@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+import torch
 from tests.learning.made import bytes_of, made_graph, quick
 
 from lkge.config import Settings
@@ -14,7 +15,8 @@ from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
 from lkge.learning.fit import Fit
 from lkge.learning.progress import EpochFinished, Event
-from lkge.methods.base import Method
+from lkge.methods import method_named
+from lkge.methods.base import Method, State
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient
@@ -194,8 +196,6 @@ def test_working_state_of_the_method_is_kept() -> None:
             self.steps += 1
 
         def working_state(self) -> dict[str, Any]:
-            import torch
-
             return {"steps": torch.tensor(self.steps)}
 
         def load_working_state(self, state: Any) -> None:
@@ -233,8 +233,16 @@ def test_time_is_counted_with_and_without_validation(monkeypatch: pytest.MonkeyP
     assert events[0].facts_per_second == 2 * fit.num_facts / 10.0
 
 
-def test_facts_that_no_longer_hold_sink_below_what_they_were() -> None:
-    settings = quick(max_epochs=30, patience=30)
+SOFTMAX: dict[str, Any] = {"objective": "softmax", "score": "complex", "optimizer": "adagrad"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, SOFTMAX, SOFTMAX | {"objective": "sampled"}],
+    ids=["margin", "softmax", "sampled"],
+)
+def test_facts_that_no_longer_hold_sink_below_what_they_were(changes: dict[str, Any]) -> None:
+    settings = quick(max_epochs=30, patience=30, **changes)
     model, method = Model(settings), Method(settings)
     first, second = made_graph().snapshots[:2]
     gone = first.train[:3]
@@ -261,3 +269,121 @@ def test_nothing_retracted_changes_no_byte() -> None:
         )
         courses.append(bytes_of(model.tables))
     assert courses[0] == courses[1]
+
+
+class Carrying(Method):
+    """Carries what its optimizer has gathered."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.kept: State = {}
+
+    def optimizer_state(self) -> State:
+        return self.kept
+
+    def keep_optimizer(self, state: State) -> None:
+        self.kept = state
+
+
+def sums_of(fit: Fit) -> dict[str, bytes]:
+    return {name: tensor.numpy().tobytes() for name, tensor in fit._optimizer.state().items()}
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
+def test_what_the_optimizer_had_at_the_best_epoch_is_kept(optimizer: str) -> None:
+    settings = quick(max_epochs=5, patience=3, optimizer=optimizer)
+    method, seen = Carrying(settings), list[dict[str, bytes]]()
+    fit = fit_of(settings, [0.1, 0.4, 0.3, 0.2, 0.1], method)
+    run(fit, lambda: seen.append(sums_of(fit)))
+    assert fit.course.best_epoch == 2
+    assert {name: t.numpy().tobytes() for name, t in method.kept.items()} == seen[1] != seen[4]
+
+
+@pytest.mark.parametrize("stop", [2, 3])
+def test_it_is_kept_across_an_interruption(stop: int) -> None:
+    settings, script = quick(max_epochs=4, patience=3, **SOFTMAX), [0.1, 0.4, 0.3, 0.2]
+    whole, method, again = (Carrying(settings) for _ in range(3))
+    run(fit_of(settings, script, whole))
+    first = fit_of(settings, script, method)
+    taken: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def take() -> None:
+        tensors, course = first.state()
+        taken.append(({name: tensor.clone() for name, tensor in tensors.items()}, dict(course)))
+
+    run(first, take)
+    second = fit_of(settings, script[stop:], again)
+    second.load_state(*taken[stop - 1])
+    run(second)
+    for kept in (method.kept, again.kept):
+        assert all(torch.equal(kept[name], tensor) for name, tensor in whole.kept.items())
+    assert set(again.kept) == {"sums.entity", "sums.relation"}
+
+
+def test_the_next_snapshot_goes_on_with_it_and_new_rows_begin_at_zero() -> None:
+    settings = quick(optimizer="adagrad")
+    model, method = Model(settings), Carrying(settings)
+    first, second = made_graph().snapshots[:2]
+    method.grow(model, first)
+    run(Fit(model, method, first, Validator([first])))
+    kept = method.kept["sums.entity"].clone()
+    assert kept.all()
+    method.grow(model, second)
+    fit = Fit(model, method, second, Validator([second]))
+    sums = fit._optimizer.state()["sums.entity"]
+    assert torch.equal(sums[: len(kept)], kept)
+    assert len(sums) == second.num_entities > len(kept)
+    assert not sums[len(kept) :].any()
+    run(fit)
+    assert (method.kept["sums.entity"][: len(kept)] >= kept).all()
+    assert method.kept["sums.entity"].any(dim=1).all()
+
+
+def test_where_nothing_is_learned_new_rows_are_kept_at_zero() -> None:
+    class Idle(Carrying):
+        def facts(self, snapshot: Snapshot) -> Facts:
+            return no_facts()
+
+    settings = quick(optimizer="adagrad")
+    method = Idle(settings)
+    fit = fit_of(settings, method=method)
+    run(fit)
+    assert method.kept["sums.entity"].shape == fit.model.tables.entity.shape
+    assert not method.kept["sums.entity"].any()
+
+
+def test_a_method_that_does_not_carry_it_is_not_asked_to_keep_it() -> None:
+    class Plain(Method):
+        def keep_optimizer(self, state: State) -> None:
+            raise AssertionError
+
+    settings = quick(max_epochs=1)
+    fit = fit_of(settings, [0.1], Plain(settings))
+    run(fit)
+    assert not any(name.startswith("best") for name in fit.state()[0])
+
+
+def test_the_softmax_learns_without_negatives() -> None:
+    settings = quick(max_epochs=30, patience=30, learning_rate=0.3, n3=0.01, **SOFTMAX)
+    fit = fit_of(settings, [0.1] * 30)
+    assert {batch.corruptions.shape[1] for batch in fit._batches()} == {0}
+    events = run(fit)
+    assert events[-1].loss < events[0].loss / 2
+
+
+@pytest.mark.parametrize(
+    ("method", "negatives"),
+    [("fine-tune", 0), ("lkge", 0), ("gem", 0), ("dicgrl", 2), ("mean", 2), ("lan", 2)],
+)
+def test_methods_that_compare_with_negatives_get_them(method: str, negatives: int) -> None:
+    settings = quick(method, components=4, max_epochs=2, **SOFTMAX)
+    made, model, snapshot = (
+        method_named(method)(settings),
+        Model(settings),
+        made_graph().snapshots[0],
+    )
+    made.grow(model, snapshot)
+    made.begin(model, snapshot)
+    fit = Fit(model, made, snapshot, Validator([snapshot]))
+    assert {batch.corruptions.shape[1] for batch in fit._batches()} == {negatives}
+    assert all(math.isfinite(event.loss) for event in run(fit))

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lkge.learning.optimizers import RowAdam, clear
+from lkge.config import Settings
+from lkge.learning.optimizers import RowAdagrad, RowAdam, clear, grown, optimizer_of
 from lkge.models.tables import Gradient, Tables
 
 BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
@@ -94,6 +95,98 @@ def test_it_goes_on_from_its_state_to_the_bit(fused: bool) -> None:
         each.apply(its, gradient_on([1, 2, 3], drawn(2)))
     assert torch.equal(tables.entity, other_tables.entity)
     assert torch.equal(tables.relation, other_tables.relation)
+
+
+@BACKENDS
+def test_rows_touched_at_every_step_follow_dense_adagrad(fused: bool) -> None:
+    tables = drawn(0)
+    twins = [table.clone().requires_grad_() for table in tables]
+    ours = RowAdagrad(tables, learning_rate=0.1, fused=fused)
+    theirs = torch.optim.Adagrad(twins, lr=0.1)
+    for step in range(1, 30):
+        values = drawn(step)
+        ours.apply(tables, gradient_on(list(range(7)), values))
+        for twin, value in zip(twins, values, strict=True):
+            twin.grad = value
+        theirs.step()
+    for table, twin in zip(tables, twins, strict=True):
+        torch.testing.assert_close(table, twin.detach(), rtol=1e-5, atol=1e-6)
+
+
+@BACKENDS
+def test_adagrad_leaves_rows_without_a_gradient_as_they_are(fused: bool) -> None:
+    tables = drawn(0)
+    optimizer = RowAdagrad(tables, learning_rate=0.1, fused=fused)
+    optimizer.apply(tables, gradient_on(list(range(7)), drawn(1)))
+    before, sums, values = tables.clone(), optimizer.sums.clone(), drawn(2)
+    optimizer.apply(tables, gradient_on([1, 3], values))
+    idle, moved = [0, 2, 4, 5, 6], [1, 3]
+    assert torch.equal(tables.entity[idle], before.entity[idle])
+    assert torch.equal(optimizer.sums.entity[idle], sums.entity[idle])
+    expected = sums.entity[moved] + values.entity[moved].square()
+    torch.testing.assert_close(optimizer.sums.entity[moved], expected)
+    assert not torch.isclose(tables.entity[moved], before.entity[moved]).any()
+
+
+def test_kernel_and_plain_twin_of_adagrad_agree() -> None:
+    both = []
+    for fused in (True, False):
+        tables = drawn(0)
+        optimizer = RowAdagrad(tables, learning_rate=0.05, fused=fused)
+        for step in range(1, 20):
+            rows = [row for row in range(7) if (row + step) % 3 or step % 5 == 0]
+            optimizer.apply(tables, gradient_on(rows, drawn(step)))
+        both.append([*tables, *optimizer.sums])
+    for fused_tensor, plain_tensor in zip(*both, strict=True):
+        torch.testing.assert_close(fused_tensor, plain_tensor, rtol=1e-5, atol=1e-6)
+
+
+@BACKENDS
+def test_a_gradient_of_zero_moves_nothing(fused: bool) -> None:
+    tables = drawn(0)
+    before = tables.clone()
+    optimizer = RowAdagrad(tables, learning_rate=0.1, fused=fused)
+    optimizer.apply(tables, gradient_on([0, 1], tables.map(torch.zeros_like)))
+    assert torch.equal(tables.entity, before.entity)
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", ["adam", "adagrad"])
+def test_each_goes_on_from_its_state_to_the_bit(name: str, fused: bool) -> None:
+    settings = Settings(optimizer=name, learning_rate=0.05)
+    tables = drawn(0)
+    optimizer = optimizer_of(settings, tables, fused)
+    optimizer.apply(tables, gradient_on([0, 1, 2], drawn(1)))
+    other_tables = tables.clone()
+    other = optimizer_of(settings, other_tables, fused)
+    other.load_state({name: tensor.clone() for name, tensor in optimizer.state().items()})
+    for each, its in ((optimizer, tables), (other, other_tables)):
+        each.apply(its, gradient_on([1, 2, 3], drawn(2)))
+    assert torch.equal(tables.entity, other_tables.entity)
+    assert torch.equal(tables.relation, other_tables.relation)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adam", RowAdam), ("adagrad", RowAdagrad)])
+def test_the_settings_choose(name: str, kind: type) -> None:
+    optimizer = optimizer_of(Settings(optimizer=name, learning_rate=0.3), drawn(0), fused=True)
+    assert isinstance(optimizer, kind)
+    assert optimizer.learning_rate == 0.3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["adam", "adagrad"])
+def test_its_state_grows_by_rows_of_a_fresh_one(name: str) -> None:
+    settings, tables = Settings(optimizer=name), drawn(0, rows=4)
+    optimizer = optimizer_of(settings, tables, fused=False)
+    optimizer.apply(tables, gradient_on([0, 1, 2, 3], drawn(1, rows=4)))
+    kept, fresh = optimizer.state(), optimizer_of(settings, drawn(2), fused=False).state()
+    larger = grown(kept, fresh)
+    assert list(larger) == list(fresh)
+    for part, tensor in larger.items():
+        assert tensor.shape == fresh[part].shape
+        assert tensor.dtype == fresh[part].dtype
+        assert torch.equal(tensor[: len(kept[part])], kept[part])
+        assert not tensor[len(kept[part]) :].any()
+    assert all(not tensor.any() for tensor in grown({}, fresh).values())
 
 
 @BACKENDS

@@ -25,6 +25,13 @@ def test_after_it_every_kernel_is_compiled() -> None:
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
 
 
+def test_another_base_has_its_own_kernels() -> None:
+    settings = Settings(score="complex", objective="softmax", optimizer="adagrad", dim=7000)
+    rehearse(settings, lambda _: None)
+    entered = [updates.adagrad, updates.scatter, updates.clear]
+    assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
+
+
 def test_the_torch_backend_needs_none() -> None:
     events: list[Event] = []
     rehearse(Settings(backend="torch"), events.append)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.learning.made import bytes_of, made_graph, quick, without_seconds
+from torch import Tensor
 
 from lkge.config import Settings
 from lkge.learning.checkpoint import Checkpoints
 from lkge.learning.loop import Learned, Loop
 from lkge.learning.progress import EpochFinished, Event, Listener, RunStarted, ignore
 from lkge.methods import METHODS
+from lkge.methods.base import Method, State
 
 EVERY_METHOD = pytest.mark.parametrize("method", sorted(METHODS))
 NEVER = 1e9
@@ -72,6 +75,62 @@ def test_a_crash_at_any_event(method: str, interval: float, tmp_path: Path) -> N
         stop = crashing(lambda count, _, number=number: count == number)  # type: ignore[misc]
         assert crashed(folder, settings, stop, interval)
         assert outcome(learn(folder, settings, interval=interval)) == whole
+
+
+BEYOND: dict[str, Any] = {
+    "score": "complex",
+    "objective": "softmax",
+    "optimizer": "adagrad",
+    "n3": 0.05,
+    "relation_weight": 0.1,
+}
+
+
+@pytest.mark.parametrize("method", ["fine-tune", "ewc", "gem", "lkge", "mean", "re-train"])
+def test_a_crash_with_another_base(method: str, tmp_path: Path) -> None:
+    """Matrix products and Adagrad go on to the bit, too."""
+    settings, events = quick(method, max_epochs=3, **BEYOND), list[Event]()
+    whole = outcome(learn(None, settings, events.append))
+    for number in range(2, len(events) + 1, 2):
+        folder = tmp_path / str(number)
+        stop = crashing(lambda count, _, number=number: count == number)  # type: ignore[misc]
+        assert crashed(folder, settings, stop)
+        assert outcome(learn(folder, settings)) == whole
+
+
+def test_a_crash_of_a_method_that_carries_its_optimizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Carrying(Method):
+        name = "carrying"
+        kept: State = {}  # noqa: RUF012
+
+        def optimizer_state(self) -> State:
+            return self.kept
+
+        def keep_optimizer(self, state: State) -> None:
+            self.kept = state
+
+        def state(self) -> State:
+            return self.kept
+
+        def load_state(self, state: Mapping[str, Tensor]) -> None:
+            self.kept = dict(state)
+
+    monkeypatch.setitem(METHODS, "carrying", Carrying)
+    settings, events = quick("carrying", max_epochs=4, **BEYOND), list[Event]()
+    learned = learn(None, settings, events.append)
+    assert set(learned.method.state()) == {"sums.entity", "sums.relation"}
+    begun_anew = learn(None, quick("fine-tune", max_epochs=4, **BEYOND))
+    assert bytes_of(learned.tables) != bytes_of(begun_anew.tables)
+    for number in range(1, len(events) + 1):
+        folder = tmp_path / str(number)
+        stop = crashing(lambda count, _, number=number: count == number)  # type: ignore[misc]
+        assert crashed(folder, settings, stop)
+        again = learn(folder, settings)
+        assert outcome(again) == outcome(learned)
+        for name, tensor in learned.method.state().items():
+            assert torch.equal(again.method.state()[name], tensor)
 
 
 @EVERY_METHOD

@@ -84,7 +84,8 @@ def test_attention_is_drawn_for_new_relations_and_learned() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"dim": 10}, "dim = 10 into components = 8: choose a dim that is a multiple"),
+        ({"dim": 10}, "dim = 10 into components = 8: choose a dim that is a multiple of 8"),
+        ({"score": "complex"}, "dim = 200 into components = 8: .* a multiple of 16, or others"),
         ({"active_components": 9}, "active_components = 9 is out of range"),
     ],
 )

@@ -14,9 +14,10 @@ from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
 from lkge.models.predictor import RelationPredictor, TablePredictor, View, best_first
-from lkge.models.scores import TransE
+from lkge.models.scores import SCORES, Score, TransE, score_named
 from lkge.models.tables import Tables
 
+EVERY_SCORE = pytest.mark.parametrize("score", [score_named(n) for n in SCORES], ids=list(SCORES))
 BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 
 
@@ -112,13 +113,19 @@ def test_no_facts_have_no_ranks(fused: bool) -> None:
     assert ranks.shape == (0, 2)
 
 
-def test_a_predictor_never_changes() -> None:
-    tables = on_grid(0, 5, 1, 3)
-    frozen = TablePredictor.of(tables, TransE(), fused=True)
-    before = frozen.entity.clone()
+@EVERY_SCORE
+def test_a_predictor_never_changes(score: Score) -> None:
+    tables = on_grid(0, 5, 1, 4)
+    frozen = TablePredictor.of(tables, score, fused=True)
+    before = frozen.entity.clone(), frozen.relation.clone()
     tables.entity.zero_()
-    assert torch.equal(frozen.entity, before)
-    lengths = frozen.entity.norm(dim=1)
+    tables.relation.zero_()
+    assert torch.equal(frozen.entity, before[0])
+    assert torch.equal(frozen.relation, before[1])
+
+
+def test_the_rows_of_a_predictor_are_prepared() -> None:
+    lengths = TablePredictor.of(on_grid(0, 5, 1, 3), TransE(), fused=True).entity.norm(dim=1)
     torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
@@ -221,3 +228,85 @@ def test_the_best_come_first_and_of_equal_ones_the_first() -> None:
     assert best_first(scores, 99).tolist() == [1, 3, 2, 5, 0, 4]
     assert best_first(scores, 0).tolist() == []
     assert best_first(scores[:0], 3).tolist() == []
+
+
+def normal(seed: int, entities: int, relations: int, dim: int) -> Tables:
+    """Rows whose scores hardly ever tie, but for some entities that are there twice."""
+    generator = torch.Generator().manual_seed(seed)
+    entity = torch.randn(entities, dim, generator=generator)
+    entity[entities // 2 :: 3] = entity[0]
+    return Tables(entity, torch.randn(2 * relations, dim, generator=generator))
+
+
+@EVERY_SCORE
+@pytest.mark.parametrize("seed", range(3))
+def test_twins_give_the_same_ranks_whatever_the_score(
+    score: Score, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = score.is_bilinear or score.name == "transe"
+    tables = (on_grid if exact else normal)(seed, 40, 3, 12)
+    facts = made_facts(seed, 200, 40, 3)
+    facts[::3, 1] += 1
+    answers = KnownAnswers.build([facts[::2], made_facts(seed + 1, 60, 40, 3), facts[1::2]])
+    views = [View(40, 2), View(int(facts[:, 2].max()) + 1, 0), View(40, 1), View(40, -1)]
+    relation = score.prepare_relations(tables.relation) if not exact else tables.relation
+    fused, plain = (TablePredictor(tables.entity, relation, score, way) for way in (True, False))
+    expected = plain.ranks(facts, views, answers)
+    assert fused.ranks(facts, views, answers).tolist() == expected.tolist()
+    monkeypatch.setattr(predictor_module, "BLOCK", 90)
+    monkeypatch.setattr(predictor_module, "PLAIN_CHUNK", 7)
+    assert fused.ranks(facts, views, answers).tolist() == expected.tolist()
+    assert plain.ranks(facts, views, answers).tolist() == expected.tolist()
+
+
+@BACKENDS
+@EVERY_SCORE
+def test_entities_that_are_all_alike_get_the_middle_rank(score: Score, fused: bool) -> None:
+    tables = Tables(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
+    facts = np.array([[0, 0, 4], [8, 1, 8]], dtype=np.int32)
+    predictor = TablePredictor.of(tables, score, fused)
+    assert predictor.ranks(facts, [View(9, 0)], KnownAnswers.build([])).tolist() == [[5.0], [5.0]]
+
+
+@BACKENDS
+def test_what_is_not_a_number_gets_the_middle_rank(fused: bool) -> None:
+    tables = on_grid(0, 9, 1, 4)
+    tables.relation[:] = torch.nan
+    predictor = TablePredictor.of(tables, score_named("complex"), fused)
+    facts = made_facts(0, 5, 9, 1)
+    known = KnownAnswers.build([facts])
+    assert (predictor.ranks(facts, [View(9, -1)], known) == 5).all()
+
+
+@BACKENDS
+@EVERY_SCORE
+def test_questions_and_facts_have_the_same_scores(score: Score, fused: bool) -> None:
+    predictor = TablePredictor.of(normal(0, 30, 2, 10), score, fused)
+    facts = np.array([[3, 2, entity] for entity in range(30)], dtype=np.int32)
+    scores = predictor.candidate_scores(3, 2)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, predictor.fact_scores(facts), rtol=1e-5, atol=1e-5)
+
+
+@BACKENDS
+@EVERY_SCORE
+def test_nothing_is_asked_and_nothing_ranked(score: Score, fused: bool) -> None:
+    none = np.empty((0, 3), dtype=np.int32)
+    predictor = TablePredictor.of(normal(0, 5, 1, 4), score, fused)
+    assert predictor.ranks(none, [View(5, 0)], KnownAnswers.build([none])).shape == (0, 1)
+
+
+@EVERY_SCORE
+def test_the_best_answer_is_where_the_question_leads(score: Score) -> None:
+    """Among rows as long as it, of course."""
+    names = Vocabulary([f"entity {k}" for k in range(30)], ["next"])
+    tables = normal(1, 30, 1, 8)
+    tables.entity[:] = torch.nn.functional.normalize(tables.entity, dim=1)
+    head, relation = (
+        score.prepare_entities(tables.entity[4]),
+        score.prepare_relations(tables.relation[0]),
+    )
+    aim = score.compose(head, relation)
+    tables.entity[20] = aim if score.name == "rotate" else torch.nn.functional.normalize(aim, dim=0)
+    predictor = TablePredictor.of(tables, score, fused=True, names=names)
+    assert predictor.top_k("entity 4", "next", 1)[0].name == "entity 20"

@@ -14,6 +14,7 @@ from lkge.errors import DataError, RunError, UnknownName
 from lkge.learning.progress import EpochFinished, Event
 from lkge.living import init, open
 from lkge.methods import known_methods
+from lkge.models.scores import SCORES
 from lkge.store import learner, working
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept, waiting
@@ -83,6 +84,38 @@ def test_any_method_serves(tmp_path: Path, method: str) -> None:
     assert again.predict(**asked) == graph.predict(**asked)
     assert len(graph.score(NEWCOMERS)) == len(NEWCOMERS)
     assert graph.add([], retract=NEWCOMERS[:3]).retracted == 3
+
+
+@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("method", ["lkge", "lan"])
+def test_any_score_serves(tmp_path: Path, method: str, score: str) -> None:
+    """One method answers with tables, the other with what each relation sees."""
+    graph = made(tmp_path / "KG", method=method, score=score, max_epochs=2)
+    record = graph.add(NEWCOMERS, valid=0.1)
+    assert 0 < record.mrr_new <= 1
+    again = open(tmp_path / "KG")
+    asked = {"subject": "person 44", "relation": "knows 1", "k": 50}
+    answers = graph.predict(**asked)
+    assert again.predict(**asked) == answers
+    facts = [("person 44", "knows 1", answer.entity) for answer in answers]
+    alone = [fact.score for fact in graph.score(facts)]
+    assert [answer.score for answer in answers] == pytest.approx(alone, abs=1e-5)
+
+
+def test_what_answers_are_prepared_rows(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG", score="rotate")
+    learned, answering = graph.reader.model_arrays, graph.reader.answering_arrays
+    assert np.array_equal(answering["entity"], learned["tables.entity"])
+    turns = answering["relation"].reshape(-1, 2, 4)
+    assert np.hypot(turns[:, 0], turns[:, 1]) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_graph_of_products_learns_what_it_is_taught(tmp_path: Path) -> None:
+    changes = {"dim": 32, "max_epochs": 100, "patience": 100, "learning_rate": 0.02}
+    graph = made(tmp_path / "KG", score="complex", margin=2.0, **changes)
+    true = graph.score(ring(0, 40))
+    false = graph.score([(s, r, "person 1") for s, r, _ in ring(0, 40)])
+    assert np.mean([f.score for f in true]) > np.mean([f.score for f in false if not f.known]) + 1
 
 
 @pytest.mark.parametrize("method", [name for name, m in known_methods().items() if m.rowwise])

@@ -1,4 +1,4 @@
-"""The L1 distance of two rows, in vectors of eight to the last whole one."""
+"""Distances of two rows; L1 in vectors of eight to the last whole one."""
 
 from __future__ import annotations
 
@@ -76,3 +76,15 @@ def l1(x: Floats, a: int, y: Floats, b: int) -> np.float32:
     for i in range(width // LANES * LANES, width):
         total += abs(x[a, i] - y[b, i])
     return total  # type: ignore[no-any-return]
+
+
+@inlined
+def moduli(x: Floats, y: Floats) -> np.float32:
+    """Σ |x - y| over complex coordinates; rows (d,) of real parts, then imaginary parts."""
+    half = len(x) // 2
+    real, imaginary, other_real, other_imaginary = x[:half], x[half:], y[:half], y[half:]
+    total = np.float32(0)
+    for i in range(half):
+        across, along = real[i] - other_real[i], imaginary[i] - other_imaginary[i]
+        total += np.sqrt(across * across + along * along)
+    return total

@@ -18,6 +18,11 @@ def serial(function: Function) -> Function:
     return cast(Function, numba.njit(cache=True, nogil=True, fastmath=FAST)(function))
 
 
+def ordered(function: Function) -> Function:
+    """Compile for one thread, sums in the order in which they are written."""
+    return cast(Function, numba.njit(nogil=True)(function))
+
+
 def parallel(function: Function) -> Function:
     """Compile with `prange` over all threads; cached on disk."""
     jit = numba.njit(cache=True, nogil=True, fastmath=FAST, parallel=True)

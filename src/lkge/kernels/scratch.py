@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 
 class Scratch:
     """Named float32 buffers. An array taken under a name is valid until that name is taken again,
-    and its content is whatever was left there."""
+    and its content is whatever was left there. Torch allocates them, at the start of a line of the
+    cache: matrix products then have the same bytes in every run."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, NDArray[np.float32]] = {}
@@ -20,6 +22,6 @@ class Scratch:
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or len(buffer) < size:
-            buffer = np.empty(size, dtype=np.float32)
+            buffer = torch.empty(size).numpy()
             self._buffers[name] = buffer
         return buffer[:size].reshape(shape)

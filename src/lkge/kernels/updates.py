@@ -1,4 +1,4 @@
-"""Row-wise updates: Adam, and the quadratic pull of rows to a centre."""
+"""Row-wise updates: Adam, Adagrad, the quadratic pull of rows to a centre, sums by row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from lkge.kernels.jit import parallel
+from lkge.kernels.jit import parallel, serial
 
 Floats = NDArray[np.float32]
 
@@ -44,6 +44,27 @@ def adam(
 
 
 @parallel
+def adagrad(
+    table: Floats,
+    gradient: Floats,
+    sums: Floats,
+    rows: NDArray[np.int64],
+    learning_rate: float,
+    epsilon: float,
+) -> None:
+    """θ -= η · g / (√Σg² + ε) on the given rows, their g² added to the sums before.
+
+    Shapes: table, gradient and sums (n, d); rows (u,), distinct.
+    """
+    rate, eps = np.float32(learning_rate), np.float32(epsilon)
+    for u in prange(len(rows)):
+        x, g, s = table[rows[u]], gradient[rows[u]], sums[rows[u]]
+        for i in range(len(x)):
+            s[i] += g[i] * g[i]
+            x[i] -= rate * g[i] / (np.sqrt(s[i]) + eps)
+
+
+@parallel
 def pull(
     table: Floats,
     centre: Floats,
@@ -74,6 +95,15 @@ def pull(
                 g[i] += np.float32(2) * w[i] * difference
         losses[u] = loss
     return float(losses.sum())
+
+
+@serial
+def scatter(target: Floats, rows: NDArray[np.int32], values: Floats) -> None:
+    """target[rows[b]] += values[b] for each b in turn; rows (B,) may repeat."""
+    for b in range(len(rows)):
+        x, value = target[rows[b]], values[b]
+        for i in range(len(x)):
+            x[i] += value[i]
 
 
 @parallel

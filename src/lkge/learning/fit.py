@@ -23,9 +23,9 @@ from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
 from lkge.learning.checkpoint import with_prefix, without_prefix
-from lkge.learning.optimizers import RowAdam, clear
+from lkge.learning.optimizers import Optimizer, clear, grown, optimizer_of
 from lkge.learning.progress import EpochFinished, Listener
-from lkge.methods.base import Method
+from lkge.methods.base import Method, State
 from lkge.models.model import TRAIN, Model, stream
 from lkge.models.tables import Gradient, Tables
 
@@ -71,12 +71,13 @@ class Fit:
         self._edges = with_inverses(method.facts(snapshot))
         self._retracted = with_inverses(no_facts() if retracted is None else retracted)
         self._valid: Facts = method.validation(snapshot)
-        settings = model.settings
         self._objective = method.objective(model)
-        self._optimizer = RowAdam(model.tables, settings.learning_rate, model.fused)
+        self._optimizer: Optimizer = optimizer_of(model.settings, model.tables, model.fused)
+        self._carries_optimizer = self._take_up(method.optimizer_state())
         self._gradient = Gradient.like(model.tables)
         self._best: Tables | None = None
-        self._best_working: dict[str, Tensor] = {}
+        self._best_working: State = {}
+        self._best_optimizer: State = {}
 
     @property
     def num_facts(self) -> int:
@@ -101,6 +102,14 @@ class Fit:
         if self._best is not None:
             self.model.tables = self._best
             self.method.load_working_state(self._best_working)
+        if self._carries_optimizer:
+            self.method.keep_optimizer(self._best_optimizer or self._optimizer.state())
+
+    def _take_up(self, kept: State | None) -> bool:
+        """Go on with what the optimizer had gathered, if that is carried; say whether it is."""
+        if kept:
+            self._optimizer.load_state(grown(kept, self._optimizer.state()))
+        return kept is not None
 
     def _finished(self) -> bool:
         settings = self._settings
@@ -129,6 +138,7 @@ class Fit:
             course.best_mrr, course.best_epoch = gained, course.epochs
             self._best = self.model.tables.clone()
             self._best_working = _copies(self.method.working_state())
+            self._best_optimizer = _copies(self._carried_optimizer())
         listener(
             EpochFinished(
                 snapshot=self.snapshot.index,
@@ -161,8 +171,12 @@ class Fit:
         """One epoch: the facts, then those that no longer hold."""
         settings = self._settings
         generator = stream(settings.seed, TRAIN, self.snapshot.index, self.course.epochs)
-        shape = (settings.batch_size, settings.negatives, self.snapshot.num_entities, generator)
-        return chain(batches(self._edges, *shape), refutations(self._retracted, *shape))
+        negatives = self.method.negatives(self.model)
+        size, entities = settings.batch_size, self.snapshot.num_entities
+        return chain(
+            batches(self._edges, size, negatives, entities, generator),
+            refutations(self._retracted, size, max(1, negatives), entities, generator),
+        )
 
     def _validate(self) -> float:
         predictor = self.method.predictor(self.model)
@@ -174,20 +188,28 @@ class Fit:
         tensors |= with_prefix("working.", self.method.working_state())
         if self.course.epochs_without_gain and self._best is not None:
             tensors |= self._best.named("best") | with_prefix("best-working.", self._best_working)
+            tensors |= with_prefix("best-optimizer.", self._best_optimizer)
         return tensors, asdict(self.course)
 
     def load_state(self, tensors: Mapping[str, Tensor], course: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
         self.course = Course(**course)
-        self.model.tables = Tables.from_named(tensors, "tables")
+        self.model.tables = Tables.from_named(tensors, "tables").clone()
         self._optimizer.load_state(tensors)
         self.method.load_working_state(without_prefix("working.", tensors))
-        best, working = (
-            ("best", "best-working.") if self.course.epochs_without_gain else ("tables", "working.")
-        )
-        self._best = Tables.from_named(tensors, best).clone()
-        self._best_working = _copies(without_prefix(working, tensors))
+        if self.course.epochs_without_gain:
+            self._best = Tables.from_named(tensors, "best").clone()
+            self._best_working = without_prefix("best-working.", tensors)
+            self._best_optimizer = without_prefix("best-optimizer.", tensors)
+        else:
+            self._best = self.model.tables.clone()
+            self._best_working = _copies(without_prefix("working.", tensors))
+            self._best_optimizer = _copies(self._carried_optimizer())
+
+    def _carried_optimizer(self) -> State:
+        """What the optimizer has gathered, where that is carried over."""
+        return self._optimizer.state() if self._carries_optimizer else {}
 
 
-def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _copies(tensors: Mapping[str, Tensor]) -> State:
     return {name: tensor.clone() for name, tensor in tensors.items()}

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from lkge.config import Settings
 from lkge.kernels import updates
 from lkge.kernels.rows import RowGradient
 from lkge.models.tables import Gradient, Tables
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+ADAGRAD_EPSILON = 1e-10
+
+
+class Optimizer(Protocol):
+    """Moves tables along a gradient; what it gathers on the way is its state."""
+
+    def apply(self, tables: Tables, gradient: Gradient) -> None:
+        """Move every touched row."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """For a checkpoint: tensors with a row for each row of the tables."""
+        ...
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what `state` gave."""
+        ...
 
 
 class RowAdam:
@@ -63,6 +82,59 @@ class RowAdam:
         self.first = Tables.from_named(state, "first")
         self.second = Tables.from_named(state, "second")
         self.steps = Tables.from_named(state, "steps")
+
+
+class RowAdagrad:
+    """Adagrad, its sums of squares beginning at zero: a coordinate with much evidence moves little,
+    a new one moves by the learning rate."""
+
+    def __init__(self, tables: Tables, learning_rate: float, fused: bool) -> None:
+        self.learning_rate = learning_rate
+        self.fused = fused
+        self.sums = tables.map(torch.zeros_like)
+
+    def apply(self, tables: Tables, gradient: Gradient) -> None:
+        """θ -= η·g / (√Σg² + ε) on every touched row."""
+        update = self._update_fused if self.fused else self._update_plain
+        for parts in zip(tables, gradient, self.sums, strict=True):
+            update(*parts)
+
+    def _update_fused(self, table: Tensor, gradient: RowGradient, sums: Tensor) -> None:
+        updates.adagrad(
+            table.numpy(), gradient.values.numpy(), sums.numpy(), gradient.rows().numpy(),
+            self.learning_rate, ADAGRAD_EPSILON,
+        )  # fmt: skip
+
+    def _update_plain(self, table: Tensor, gradient: RowGradient, sums: Tensor) -> None:
+        touched = gradient.rows()
+        rows = touched if len(touched) < len(table) else slice(None)
+        values = gradient.values[rows]
+        sums[rows] += values.square()
+        table[rows] -= self.learning_rate * values / (sums[rows].sqrt() + ADAGRAD_EPSILON)
+
+    def state(self) -> dict[str, Tensor]:
+        """The sums, for a checkpoint."""
+        return self.sums.named("sums")
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what `state` gave."""
+        self.sums = Tables.from_named(state, "sums")
+
+
+def optimizer_of(settings: Settings, tables: Tables, fused: bool) -> Optimizer:
+    """The optimizer of a run, for these tables."""
+    kind = RowAdagrad if settings.optimizer == "adagrad" else RowAdam
+    return kind(tables, settings.learning_rate, fused)
+
+
+def grown(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state of an optimizer, with the rows of a fresh one for what has come since."""
+    return {
+        name: torch.cat([state[name].to(rows.device), rows[len(state[name]) :]])
+        if name in state
+        else rows
+        for name, rows in fresh.items()
+    }
 
 
 def clear(gradient: Gradient, fused: bool) -> None:

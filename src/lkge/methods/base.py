@@ -6,10 +6,12 @@ The trainer calls them in this order for each snapshot i:
     grow      add rows for new entities and relations; M_{i-1} is now ready to be asked about S_i
     begin     prepare to learn: anchors, weights, a restart
     facts     what to train on, and `validation`, what to select on
-    objective the loss of a batch, if it is another than the model's
+    objective the loss of a batch, if it is another than the model's, and `negatives` for it
+    optimizer_state   what the optimizer goes on with, if it does not begin anew
       penalty     per step: add a gradient, return its loss
       adjust      per step: change the whole gradient
       after_step  per step: look back
+    keep_optimizer    what the optimizer had gathered at the best epoch
     end       the best epoch is restored; update what is carried over
     served    the tables that answer, and `predictor`, what answers with them
 """
@@ -77,6 +79,19 @@ class Method:
     def objective(self, model: Model) -> Objective:
         """The loss of a batch and its gradient."""
         return model.objective
+
+    def negatives(self, model: Model) -> int:
+        """The corruptions that its objective wants for each fact of a batch."""
+        return model.negatives
+
+    def optimizer_state(self) -> State | None:
+        """What the optimizer had gathered when the last snapshot was learned, rows of what is new
+        left out; nothing yet is {}. None: the optimizer begins anew, and is not carried."""
+        return None
+
+    def keep_optimizer(self, state: State) -> None:
+        """What the optimizer had gathered at the best epoch, to go on with in the next snapshot;
+        only if `optimizer_state` is not None. It then belongs to `state`."""
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Add the gradient of this method's own loss; return that loss."""

@@ -17,6 +17,7 @@ from lkge.methods.parts.rehearsal import Rehearsal
 from lkge.models.model import ATTEND, Model, stream
 from lkge.models.objectives import Objective
 from lkge.models.predictor import Predictor, RelationPredictor
+from lkge.models.scores import score_of
 
 
 @register
@@ -32,11 +33,12 @@ class Dicgrl(Rehearsal):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.division = Division(settings.components, settings.active_components)
-        if settings.dim % settings.components:
+        reals = score_of(settings).reals
+        self.division = Division(settings.components, settings.active_components, reals)
+        if settings.dim % (reals * settings.components):
             raise SettingsError(
                 f"dicgrl divides dim = {settings.dim} into components = {settings.components}: "
-                "choose a dim that is a multiple"
+                f"choose a dim that is a multiple of {reals * settings.components}, or others"
             )
         if settings.active_components > settings.components:
             raise SettingsError(
@@ -73,6 +75,10 @@ class Dicgrl(Rehearsal):
         if self.division.components == 1:
             return model.objective
         return DividedMargin(self.division, model.score, self.settings.margin)
+
+    def negatives(self, model: Model) -> int:
+        """The margin loss needs some."""
+        return model.negatives if self.division.components == 1 else self.settings.negatives
 
     def predictor(self, model: Model) -> Predictor:
         """Every relation ranks entities as it sees them."""

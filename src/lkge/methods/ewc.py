@@ -52,7 +52,7 @@ class Ewc(Method):
         for batch in batches(
             with_inverses(snapshot.train),
             settings.batch_size,
-            settings.negatives,
+            model.negatives,
             snapshot.num_entities,
             stream(settings.seed, INFORM, snapshot.index),
         ):

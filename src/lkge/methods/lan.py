@@ -109,7 +109,8 @@ class Lan(Inductive):
         """Encodes all entities for each relation that is asked."""
         with torch.no_grad():
             attention = Attention.of(model.score, model.tables, self.near, self._logic)
-        own = Tables(model.tables.entity.clone(), model.score.prepare(model.tables.relation))
+        own = model.tables.clone()
+        own.relation = model.score.prepare_relations(own.relation)
         return RelationPredictor(AttentiveEncoder(attention, own, model.score, model.fused))
 
     def state(self) -> State:

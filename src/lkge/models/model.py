@@ -10,8 +10,8 @@ import torch
 from lkge.config import Settings
 from lkge.data.snapshots import Snapshot
 from lkge.errors import SettingsError
-from lkge.models.objectives import FactwiseObjective, margin_objective
-from lkge.models.scores import Score, score_named
+from lkge.models.objectives import FactwiseObjective, negatives_of, objective_of
+from lkge.models.scores import Score, score_of
 from lkge.models.tables import Tables, no_tables
 
 (
@@ -46,12 +46,15 @@ class Model:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.score: Score = score_named(settings.score)
+        self.score: Score = score_of(settings)
         self.fused = uses_kernels(settings)
-        self.objective: FactwiseObjective = margin_objective(
-            self.score, settings.margin, self.fused
-        )
+        self.objective: FactwiseObjective = objective_of(settings, self.score, self.fused)
         self.tables = no_tables(settings.dim, settings.device)
+
+    @property
+    def negatives(self) -> int:
+        """The corruptions that the objective wants for each fact."""
+        return negatives_of(self.settings)
 
     def drawn(self, snapshot: Snapshot) -> Tables:
         """Random tables with a row for everything that exists in `snapshot`."""

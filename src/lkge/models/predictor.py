@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -14,13 +15,27 @@ from torch import Tensor
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
+from lkge.kernels.counting import count_above, product_slack
 from lkge.kernels.ranking import count_ahead
-from lkge.kernels.scan import l1_distances
-from lkge.models.scores import Score
+from lkge.kernels.scan import all_moduli_distances, l1_distances, moduli_distances
+from lkge.models.questions import Questions, Rivals
+from lkge.models.scores import RotatE, Score, TransE
 from lkge.models.tables import Tables
 
 CHUNK = 1 << 16
-"""Queries ranked at a time by the kernel; the plain twin takes fewer."""
+"""Facts ranked at a time."""
+BLOCK = 1 << 22
+"""Scores that a kernel counts at a time, so that they stay near to where they were computed."""
+PLAIN_CHUNK = 256
+"""Facts ranked at a time by the plain twin."""
+
+Floats = NDArray[np.float32]
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+DISTANCES: Mapping[str, Callable[[Floats, Floats], Floats]] = MappingProxyType(
+    {TransE.name: l1_distances, RotatE.name: moduli_distances}
+)
+"""Scores that are distances with a kernel that takes one question past all candidates."""
 
 
 class View(NamedTuple):
@@ -55,11 +70,11 @@ class Predictor(Protocol):
         subjects."""
         ...
 
-    def candidate_scores(self, subject: int, relation: int) -> NDArray[np.float32]:
+    def candidate_scores(self, subject: int, relation: int) -> Floats:
         """The score of (subject, relation, x) for every entity x, (n,)."""
         ...
 
-    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+    def fact_scores(self, facts: Facts) -> Floats:
         """The score of each fact, (k,)."""
         ...
 
@@ -88,9 +103,9 @@ class TablePredictor:
         cls, tables: Tables, score: Score, fused: bool, names: Names | None = None
     ) -> TablePredictor:
         """Freeze a copy of the tables, prepared for the score."""
-        return cls(
-            score.prepare(tables.entity), score.prepare(tables.relation), score, fused, names
-        )
+        entity = _copied(score.prepare_entities(tables.entity), tables.entity)
+        relation = _copied(score.prepare_relations(tables.relation), tables.relation)
+        return cls(entity, relation, score, fused, names)
 
     def with_names(self, names: Names) -> TablePredictor:
         """See `Predictor`."""
@@ -106,68 +121,92 @@ class TablePredictor:
         self, facts: Facts, views: Sequence[View], answers: KnownAnswers
     ) -> NDArray[np.float64]:
         """See `Predictor`."""
-        count = self._count_fused if self.fused else self._count_plain
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
         for start in range(0, len(facts), CHUNK):
             part = slice(start, start + CHUNK)
-            nearer, equal = count(facts[part], views, answers)
-            ranks[part] = nearer + (equal + 1) / 2
+            above, equal = self._count(facts[part], views, answers)
+            ranks[part] = above + (equal + 1) / 2
         return ranks
 
-    def _count_fused(
-        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Facts that ask the same question stand together, and their query is scored once."""
-        order = np.lexsort((facts[:, 1], facts[:, 0]))
-        facts = facts[order]
-        asked = np.append(True, np.any(facts[1:, :2] != facts[:-1, :2], axis=1))
-        questions = facts[asked]
-        starts, stops = answers.lookup(questions[:, 0], questions[:, 1])
-        nearer, equal = count_ahead(
-            self.queries(questions).numpy(),
-            (np.cumsum(asked) - 1).astype(np.int32),
-            self.entity.numpy(),
-            np.ascontiguousarray(facts[:, 2]),
-            np.array([view.num_candidates for view in views], dtype=np.int32),
-            starts,
-            stops,
-            answers.answers,
-            answers.since,
-            np.array([view.until for view in views], dtype=np.int32),
-        )
-        back = np.argsort(order)
-        return nearer[back], equal[back]
+    def _count(self, facts: Facts, views: Sequence[View], answers: KnownAnswers) -> Counts:
+        """How many candidates score higher than each fact's object, and how many as high, itself
+        included; (n, views) both."""
+        if not self.fused:
+            return self._count_plain(facts, views, answers)
+        asked = Questions.of(facts)
+        count = self._count_near if self.score.name == TransE.name else self._count_scored
+        limits, until = zip(*views, strict=True)
+        above, equal = count(asked, Rivals.of(limits, until, asked, answers))
+        return asked.as_given(above), asked.as_given(equal)
 
-    def _count_plain(
-        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The twin of the kernel: all distances, then two comparisons."""
-        nearer = np.zeros((len(facts), len(views)), dtype=np.int64)
-        equal = np.zeros_like(nearer)
-        for start, scores in self._score_chunks(facts):
-            part = slice(start, start + len(scores))
+    def _count_near(self, asked: Questions, rivals: Rivals) -> Counts:
+        """By L1 distances, most of which need not be known exactly."""
+        queries = self.queries(asked.distinct).numpy()
+        return count_ahead(queries, asked.numbers, self.entity.numpy(), asked.targets, *rivals)
+
+    def _count_scored(self, asked: Questions, rivals: Rivals) -> Counts:
+        """By the scores of all candidates, a block of questions at a time."""
+        queries, targets = self.queries(asked.distinct), asked.targets
+        slack = (
+            product_slack(queries.numpy(), self.entity.numpy())
+            if self.score.is_bilinear
+            else np.zeros(len(queries), dtype=np.float32)
+        )
+        above = np.empty((len(targets), len(rivals.limits)), dtype=np.int64)
+        equal = np.empty_like(above)
+        size = max(1, BLOCK // max(1, len(self.entity)))
+        for start in range(0, len(queries), size):
+            bounds = asked.bounds[start : start + size + 1]
+            part = slice(bounds[0], bounds[-1])
+            block = queries[start : start + size]
+            above[part], equal[part] = count_above(
+                self._scores(block),
+                block.numpy(),
+                self.entity.numpy(),
+                slack[start : start + size],
+                bounds - bounds[0],
+                targets[part],
+                *rivals.at(slice(start, start + size)),
+            )
+        return above, equal
+
+    def _count_plain(self, facts: Facts, views: Sequence[View], answers: KnownAnswers) -> Counts:
+        """The twin of both: all scores, then two comparisons."""
+        higher = np.zeros((len(facts), len(views)), dtype=np.int64)
+        equal = np.zeros_like(higher)
+        queries = self.queries(facts)
+        for start in range(0, len(facts), PLAIN_CHUNK):
+            part = slice(start, start + PLAIN_CHUNK)
+            scores = self._plain_scores(queries[part])
             own = scores[torch.arange(len(scores)), torch.from_numpy(facts[part, 2]).long()]
-            above, level = scores > own[:, None], scores == own[:, None]
+            above, below = scores > own[:, None], scores < own[:, None]
             for v, view in enumerate(views):
                 keep = _candidates(facts[part], view, answers, scores.shape[1]).to(scores.device)
-                nearer[part, v] = (above & keep).sum(1).cpu().numpy()
-                equal[part, v] = (level & keep).sum(1).cpu().numpy()
-        return nearer, equal
+                higher[part, v] = (above & keep).sum(1).cpu().numpy()
+                equal[part, v] = (~(above | below) & keep).sum(1).cpu().numpy()
+        return higher, equal
 
-    def _score_chunks(self, facts: Facts, size: int = 256) -> Iterator[tuple[int, Tensor]]:
-        queries = self.queries(facts)
-        for start in range(0, len(facts), size):
-            yield start, -torch.cdist(queries[start : start + size], self.entity, p=1)
+    def _plain_scores(self, queries: Tensor) -> Tensor:
+        """The score of every entity for every query, (q, n), entities with one row alike: a matrix
+        product, which may round them differently, has more digits than are kept."""
+        if self.score.is_bilinear and queries.device.type != "mps":
+            return self.score.candidates(queries.double(), self.entity.double()).float()
+        return self.score.candidates(queries, self.entity)
 
-    def candidate_scores(self, subject: int, relation: int) -> NDArray[np.float32]:
+    def _scores(self, queries: Tensor) -> Floats:
+        """The score of every entity for every query, (q, n), by the fastest way."""
+        if self.fused and self.score.name == RotatE.name:
+            return -all_moduli_distances(queries.numpy(), self.entity.numpy())
+        return self.score.candidates(queries, self.entity).cpu().numpy()
+
+    def candidate_scores(self, subject: int, relation: int) -> Floats:
         """See `Predictor`."""
-        fact = np.array([[subject, relation, 0]], dtype=np.int32)
-        if self.fused and self.score.name == "transe":
-            return -l1_distances(self.queries(fact).numpy(), self.entity.numpy())
-        _, scores = next(self._score_chunks(fact))
-        return scores[0].cpu().numpy()
+        query = self.queries(np.array([[subject, relation, 0]], dtype=np.int32))
+        if self.fused and self.score.name in DISTANCES:
+            return -DISTANCES[self.score.name](query.numpy(), self.entity.numpy())
+        return self.score.candidates(query, self.entity)[0].cpu().numpy()
 
-    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+    def fact_scores(self, facts: Facts) -> Floats:
         """See `Predictor`."""
         subjects, relations, objects = torch.from_numpy(facts).long().to(self.entity.device).T
         askers = self.entity if self.subject is None else self.subject
@@ -208,11 +247,11 @@ class RelationPredictor:
             ranks[part] = self.encoder.at(int(relation)).ranks(facts[part], views, answers)
         return ranks
 
-    def candidate_scores(self, subject: int, relation: int) -> NDArray[np.float32]:
+    def candidate_scores(self, subject: int, relation: int) -> Floats:
         """See `Predictor`."""
         return self.encoder.at(relation).candidate_scores(subject, relation)
 
-    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+    def fact_scores(self, facts: Facts) -> Floats:
         """See `Predictor`."""
         scores = np.empty(len(facts), dtype=np.float32)
         for relation in np.unique(facts[:, 1]):
@@ -225,6 +264,11 @@ class RelationPredictor:
         return _top_k(self, known_names(self.names), subject, relation, k)
 
 
+def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
+    """The prepared rows with their own memory, where preparing changes nothing."""
+    return prepared.clone() if prepared is rows else prepared
+
+
 def known_names(names: Names | None) -> Names:
     """The names of a predictor that was asked by name."""
     if names is None:
@@ -232,7 +276,7 @@ def known_names(names: Names | None) -> Names:
     return names
 
 
-def best_first(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+def best_first(scores: Floats, k: int) -> NDArray[np.int64]:
     """The places of the k highest scores, best first; of equal ones, the first comes first."""
     k = min(k, len(scores))
     worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf

@@ -1,26 +1,53 @@
-"""Score functions, pure. A higher score means a more plausible fact."""
+"""Score functions, pure. A higher score means a more plausible fact.
+
+Rows are real. Where coordinates are complex, the first half of a row holds their real parts and the
+second half their imaginary parts.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from lkge.errors import UnknownName
+from lkge.config import Settings
+from lkge.errors import SettingsError, UnknownName
+from lkge.models import coordinates
 
 
 class Score(Protocol):
-    """What the rest of the house asks of a score function; all shapes broadcast over (…, d)."""
+    """What the rest of the house asks of a score function; all shapes broadcast over (…, d).
+
+    `score`, `compose` and `candidates` take prepared rows. `decompose` and `relate` take rows as
+    they are learned, prepared or not, and give such rows: LKGE rebuilds and transfers with them.
+    """
 
     name: ClassVar[str]
+    reals: ClassVar[int]
+    """Reals of a coordinate: 1, or 2 where coordinates are complex."""
+    is_bilinear: ClassVar[bool]
+    """Whether `candidates` is queries @ entity.T."""
 
-    def prepare(self, rows: Tensor) -> Tensor:
+    def prepare_entities(self, rows: Tensor) -> Tensor:
         """Rows as the score wants them, for example normalised; applied once, before scoring."""
         ...
 
+    def prepare_relations(self, rows: Tensor) -> Tensor:
+        """The same for relations."""
+        ...
+
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """Plausibility of (h, r, t) from prepared rows, shape (…)."""
+        """Plausibility of (h, r, t), shape (…)."""
+        ...
+
+    def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
+        """The score of every entity (n, d) as the tail of every query compose(h, r) (q, d),
+        shape (q, n)."""
         ...
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
@@ -35,19 +62,24 @@ class Score(Protocol):
         """The relation that leads from h to t: the paper's f_rel, shape (…, d)."""
         ...
 
+    def identity(self, dim: int) -> Tensor:
+        """The relation that leads from every h to itself, (d,): compose(h, r) = h."""
+        ...
 
-class TransE:
-    """A relation is a translation: f(h, r, t) = -‖ĥ + r̂ - t̂‖₁ on L2-normalised rows."""
 
-    name: ClassVar[str] = "transe"
+class Translation:
+    """A relation is a translation of L2-normalised rows."""
 
-    def prepare(self, rows: Tensor) -> Tensor:
+    reals: ClassVar[int] = 1
+    is_bilinear: ClassVar[bool] = False
+
+    def prepare_entities(self, rows: Tensor) -> Tensor:
         """x̂ = x / max(‖x‖₂, 1e-12)."""
-        return torch.nn.functional.normalize(rows, dim=-1)
+        return functional.normalize(rows, dim=-1)
 
-    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """-‖h + r - t‖₁."""
-        return -(head + relation - tail).abs().sum(-1)
+    def prepare_relations(self, rows: Tensor) -> Tensor:
+        """The same."""
+        return functional.normalize(rows, dim=-1)
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
         """h + r."""
@@ -61,8 +93,166 @@ class TransE:
         """t - h."""
         return tail - head
 
+    def identity(self, dim: int) -> Tensor:
+        """0."""
+        return torch.zeros(dim)
 
-SCORES: dict[str, type[TransE]] = {TransE.name: TransE}
+
+class TransE(Translation):
+    """f(h, r, t) = -‖ĥ + r̂ - t̂‖₁."""
+
+    name: ClassVar[str] = "transe"
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """-‖h + r - t‖₁."""
+        return -(head + relation - tail).abs().sum(-1)
+
+    def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
+        """-‖q - e‖₁."""
+        return -torch.cdist(queries, entity, p=1)
+
+
+class TransEL2(Translation):
+    """f(h, r, t) = -‖ĥ + r̂ - t̂‖₂."""
+
+    name: ClassVar[str] = "transe-l2"
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """-‖h + r - t‖₂."""
+        return -coordinates.lengths(head + relation - tail)
+
+    def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
+        """-‖q - e‖₂, from differences: a matrix product would lose the digits of near rows."""
+        return -torch.cdist(queries, entity, p=2, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+class Bilinear(ABC):
+    """f(h, r, t) = ⟨h·r, t⟩: the products of coordinates, and a real inner product.
+
+    What `decompose` and `relate` give has the highest score of all rows of its length, which is
+    that of the rows it is made from.
+    """
+
+    is_bilinear: ClassVar[bool] = True
+
+    @abstractmethod
+    def compose(self, head: Tensor, relation: Tensor) -> Tensor:
+        """h·r."""
+
+    @abstractmethod
+    def towards(self, start: Tensor, tail: Tensor) -> Tensor:
+        """∂⟨start·x, t⟩/∂x, (…, d): the direction in which the score grows."""
+
+    def prepare_entities(self, rows: Tensor) -> Tensor:
+        """The rows themselves."""
+        return rows
+
+    def prepare_relations(self, rows: Tensor) -> Tensor:
+        """The rows themselves."""
+        return rows
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """⟨h·r, t⟩."""
+        return (self.compose(head, relation) * tail).sum(-1)
+
+    def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
+        """⟨q, e⟩."""
+        return queries @ entity.T
+
+    def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
+        """Along ∂f/∂h, as long as t."""
+        return _with_length(self.towards(relation, tail), _length(tail))
+
+    def relate(self, head: Tensor, tail: Tensor) -> Tensor:
+        """Along ∂f/∂r, as long as h and t in the mean."""
+        return _with_length(self.towards(head, tail), (_length(head) + _length(tail)) / 2)
+
+
+class DistMult(Bilinear):
+    """f(h, r, t) = Σ h r t on real coordinates (Yang et al., 2015)."""
+
+    name: ClassVar[str] = "distmult"
+    reals: ClassVar[int] = 1
+
+    def compose(self, head: Tensor, relation: Tensor) -> Tensor:
+        """h·r."""
+        return head * relation
+
+    def towards(self, start: Tensor, tail: Tensor) -> Tensor:
+        """start·t."""
+        return start * tail
+
+    def identity(self, dim: int) -> Tensor:
+        """1."""
+        return torch.ones(dim)
+
+
+class ComplEx(Bilinear):
+    """f(h, r, t) = Re Σ h r t̄ on complex coordinates (Trouillon et al., 2016)."""
+
+    name: ClassVar[str] = "complex"
+    reals: ClassVar[int] = 2
+
+    def compose(self, head: Tensor, relation: Tensor) -> Tensor:
+        """h·r."""
+        return coordinates.product(head, relation)
+
+    def towards(self, start: Tensor, tail: Tensor) -> Tensor:
+        """The conjugate of start, times t."""
+        return coordinates.product(coordinates.conjugate(start), tail)
+
+    def identity(self, dim: int) -> Tensor:
+        """1."""
+        return coordinates.one(dim)
+
+
+class RotatE:
+    """A relation turns complex coordinates: f(h, r, t) = -Σ |h r̂ - t|, r̂ = r / |r| (Sun et al.,
+    2019)."""
+
+    name: ClassVar[str] = "rotate"
+    reals: ClassVar[int] = 2
+    is_bilinear: ClassVar[bool] = False
+
+    def prepare_entities(self, rows: Tensor) -> Tensor:
+        """The rows themselves."""
+        return rows
+
+    def prepare_relations(self, rows: Tensor) -> Tensor:
+        """r̂: every coordinate has modulus one."""
+        return coordinates.phases(rows)
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """-Σ |h·r - t|."""
+        apart = self.compose(head, relation) - tail
+        return -coordinates.moduli(apart, self.reals).sum(-1)
+
+    def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
+        """-Σ |q - e|."""
+        apart = queries[:, None] - entity
+        return -coordinates.moduli(apart, self.reals).sum(-1)
+
+    def compose(self, head: Tensor, relation: Tensor) -> Tensor:
+        """h·r."""
+        return coordinates.product(head, relation)
+
+    def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
+        """t turned back: t times the conjugate of r̂."""
+        turn = coordinates.conjugate(coordinates.phases(relation))
+        return coordinates.product(turn, tail)
+
+    def relate(self, head: Tensor, tail: Tensor) -> Tensor:
+        """The turn from h to t: the phase of t times the conjugate of h."""
+        return coordinates.phases(coordinates.product(coordinates.conjugate(head), tail))
+
+    def identity(self, dim: int) -> Tensor:
+        """1."""
+        return coordinates.one(dim)
+
+
+SCORES: Mapping[str, type[Score]] = MappingProxyType(
+    {score.name: score for score in (TransE, TransEL2, DistMult, ComplEx, RotatE)}
+)
 
 
 def score_named(name: str) -> Score:
@@ -70,3 +260,24 @@ def score_named(name: str) -> Score:
     if name not in SCORES:
         raise UnknownName("score", name, SCORES)
     return SCORES[name]()
+
+
+def score_of(settings: Settings) -> Score:
+    """The score function of a run, whose rows must have whole coordinates."""
+    score = score_named(settings.score)
+    if settings.dim % score.reals:
+        raise SettingsError(
+            f"score = {settings.score!r} has complex coordinates, each of two reals, and "
+            f"dim = {settings.dim} is odd; choose an even --dim"
+        )
+    return score
+
+
+def _length(rows: Tensor) -> Tensor:
+    """‖x‖₂, (…, 1)."""
+    return coordinates.lengths(rows).unsqueeze(-1)
+
+
+def _with_length(rows: Tensor, length: Tensor) -> Tensor:
+    """Rows (…, d) stretched to lengths (…, 1)."""
+    return functional.normalize(rows, dim=-1) * length

@@ -20,7 +20,7 @@ from lkge.errors import DataError, RunError
 from lkge.learning.loop import restored
 from lkge.models.model import uses_kernels
 from lkge.models.predictor import Predictor, TablePredictor, best_first
-from lkge.models.scores import score_named
+from lkge.models.scores import score_of
 from lkge.store.arrays import mapped
 from lkge.store.calibration import Curve
 from lkge.store.exam import Exam
@@ -248,7 +248,7 @@ class Reader:
         return TablePredictor(
             torch.from_numpy(tables[ENTITY]),
             torch.from_numpy(tables[RELATION]),
-            score_named(self.settings.score),
+            score_of(self.settings),
             uses_kernels(self.settings),
         )
 

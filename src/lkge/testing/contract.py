@@ -14,13 +14,13 @@ from lkge.methods import method_named
 from lkge.models.model import Model
 from lkge.models.scores import SCORES
 from lkge.testing.graphs import (
-    SETTINGS,
     bytes_of,
     course_of,
     difficult_graphs,
     growing_graph,
     lessons,
     made_of,
+    settings_for,
     study,
 )
 
@@ -197,7 +197,7 @@ def check_method(name: str) -> None:
     """All checks of a registered method, with every score function."""
     for score in SCORES:
         for check in CHECKS:
-            check(SETTINGS.with_changes({"method": name, "score": score}))
+            check(settings_for(name, score))
 
 
 def _require(holds: bool, complaint: str) -> None:

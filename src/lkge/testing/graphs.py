@@ -16,12 +16,19 @@ from lkge.learning.fit import Fit
 from lkge.learning.progress import ignore
 from lkge.methods import Method, method_named
 from lkge.models.model import Model
+from lkge.models.scores import score_named
 from lkge.models.tables import Tables
 
 SETTINGS = Settings(
     dim=8, batch_size=32, learning_rate=0.01, negatives=4, margin=2.0, max_epochs=3, alpha=0.1
 )
 """Few epochs, and steps large enough to see what a method does."""
+
+
+def settings_for(method: str, score: str = SETTINGS.score) -> Settings:
+    """`SETTINGS` for a method and a score; rows have as many coordinates, real or complex."""
+    dim = SETTINGS.dim * score_named(score).reals
+    return SETTINGS.with_changes({"method": method, "score": score, "dim": dim})
 
 
 def growing_graph(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tests.kernels.made import made_tables
 from tests.methods import plain_python as paper
@@ -9,8 +10,8 @@ from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, plain
 
 from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.methods.parts.counts import fact_counts, padded
-from lkge.models.scores import TransE
-from lkge.models.tables import Tables
+from lkge.models.scores import SCORES, TransE, score_named
+from lkge.models.tables import Gradient, Tables, no_tables
 
 
 def made_autoencoder(old: Tables) -> Autoencoder:
@@ -51,3 +52,37 @@ def test_the_past_has_its_weight() -> None:
     mean = made_autoencoder(old).reconstruct(tables)
     assert mean.entity[5].item() == 1.0
     assert mean.entity[2].item() == (3 * 5.0 + 1.0) / 4
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize("name", sorted(SCORES))
+def test_a_step_against_its_gradient_brings_rows_nearer_to_their_reconstruction(
+    name: str, fused: bool
+) -> None:
+    facts = as_facts([(0, 0, 1), (1, 2, 2), (2, 0, 3), (3, 2, 0)])
+    past = Tables(torch.zeros(4), torch.zeros(4))
+    weight = Tables(torch.tensor(0.5), torch.tensor(0.5))
+    rebuilt = Autoencoder(score_named(name), facts, no_tables(8), past, weight, fused)
+    tables, gradient = made_tables(1, 4, 2, 8), None
+    losses = []
+    for _ in range(20):
+        gradient = Gradient.like(tables)
+        losses.append(rebuilt.add_gradient(tables, gradient))
+        for table, part in zip(tables, gradient, strict=True):
+            table -= 0.02 * part.values
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("name", ["rotate", "transe", "transe-l2"])
+def test_a_perfect_fact_has_nothing_to_rebuild(name: str) -> None:
+    score = score_named(name)
+    tables = made_tables(1, 2, 1, 8)
+    forward = score.prepare_relations(tables.relation[0])
+    tables.entity[1] = score.compose(tables.entity[0], forward)
+    tables.relation[0] = forward
+    tables.relation[1] = score.relate(tables.entity[1], tables.entity[0])
+    past = Tables(torch.zeros(2), torch.zeros(2))
+    weight = Tables(torch.tensor(1.0), torch.tensor(1.0))
+    rebuilt = Autoencoder(score, as_facts([(0, 0, 1)]), no_tables(8), past, weight, fused=False)
+    assert rebuilt.add_gradient(tables, Gradient.like(tables)) == pytest.approx(0, abs=1e-10)

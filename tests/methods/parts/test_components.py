@@ -10,7 +10,7 @@ from tests.kernels.made import gradient_of, made_batch, made_tables
 from torch import Tensor
 
 from lkge.methods.parts.components import ATTENTION, DividedEncoder, DividedMargin, Division
-from lkge.models.scores import TransE
+from lkge.models.scores import ComplEx, TransE
 from lkge.models.tables import Tables
 
 DIVISION = Division(components=4, active=2)
@@ -93,3 +93,22 @@ def test_ranking_sees_what_training_sees() -> None:
         for s, o in ((0, 1), (2, 2), (8, 3)):
             score = TransE().score(predictor.entity[s], predictor.relation[r], predictor.entity[o])
             assert -float(score) == pytest.approx(distance(tables, s, r, o), rel=1e-5)
+
+
+def test_a_complex_component_has_real_and_imaginary_parts() -> None:
+    division = Division(components=3, active=2, reals=2)
+    rows = torch.arange(12.0)[None]
+    chosen, alphas = torch.tensor([[0, 2]]), torch.tensor([[10.0, 100.0]])
+    assert division.seen(rows, chosen).tolist() == [[0, 1, 4, 5, 6, 7, 10, 11]]
+    weighted = [[0, 10, 400, 500, 60, 70, 1000, 1100]]
+    assert division.weighted(rows, chosen, alphas).tolist() == weighted
+
+
+def test_what_is_seen_of_complex_rows_scores_as_the_sum_over_chosen_components() -> None:
+    """With all components chosen and weight one, everything is seen."""
+    score, tables = ComplEx(), made_tables(0, 9, 3, 8)
+    tables.extra = {ATTENTION: torch.zeros(6, 4)}
+    predictor = DividedEncoder.of(Division(4, 4, reals=2), tables, score, fused=False).at(2)
+    seen = score.score(predictor.entity[1], predictor.relation[2], predictor.entity[5])
+    whole = score.score(tables.entity[1], tables.relation[2], tables.entity[5])
+    torch.testing.assert_close(16 * seen, whole)

@@ -17,6 +17,7 @@ from lkge.data.answers import KnownAnswers
 from lkge.learning.loop import Loop
 from lkge.methods.parts.inductive import renumbered
 from lkge.models.predictor import View
+from lkge.models.scores import SCORES
 from lkge.testing.graphs import made_of
 
 BOTH = pytest.mark.parametrize("name", ["mean", "lan"])
@@ -88,6 +89,17 @@ def test_relations_without_training_have_zero_rows(name: str) -> None:
     fresh = type(model)(model.settings)
     method.grow(fresh, SNAPSHOTS[0])
     assert not fresh.tables.relation[4:].any()
+
+
+@BOTH
+@pytest.mark.parametrize("score", sorted(SCORES))
+def test_an_untrained_relation_leads_from_everything_to_itself(name: str, score: str) -> None:
+    *_, (_, model) = course(name, score=score)
+    untrained = model.score.prepare_relations(model.tables.relation[6:])
+    assert len(untrained) == 2
+    for row in untrained:
+        entity = model.score.prepare_entities(model.tables.entity)
+        assert model.score.compose(entity, row).equal(entity)
 
 
 @BOTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tests.kernels.made import made_tables
 from tests.methods import plain_python as paper
@@ -9,7 +10,7 @@ from tests.methods.hand_made import NEW, as_facts, plain
 
 from lkge.data.snapshots import no_facts
 from lkge.methods.parts.transfer import transfer
-from lkge.models.scores import TransE
+from lkge.models.scores import SCORES, TransE, score_named
 from lkge.models.tables import Tables, no_tables
 
 
@@ -55,3 +56,18 @@ def test_without_old_rows_or_facts_nothing_is_transferred() -> None:
         after = transfer(TransE(), facts, tables, old)
         assert torch.equal(after.entity, tables.entity)
         assert torch.equal(after.relation, tables.relation)
+
+
+@pytest.mark.parametrize("name", sorted(SCORES))
+def test_a_new_entity_starts_where_its_facts_expect_it(name: str) -> None:
+    """Entity 2 has the fact (2, 0, 0), and is better placed for it than entity 3, which has not."""
+    score, old = score_named(name), made_tables(3, 2, 1, 8)
+    facts = as_facts([(2, 0, 0), (1, 0, 3), (0, 2, 1)])
+    after = transfer(score, facts, old.grown_to(made_tables(9, 4, 2, 8)), old)
+    entity, relation = after.entity, after.relation
+    torch.testing.assert_close(entity[2], score.decompose(old.relation[0], old.entity[0]))
+    torch.testing.assert_close(entity[3], score.decompose(old.relation[1], old.entity[1]))
+    torch.testing.assert_close(relation[2], score.relate(old.entity[0], old.entity[1]))
+    prepared = score.prepare_entities(entity), score.prepare_relations(relation)
+    placed, other = (score.score(prepared[0][e], prepared[1][0], prepared[0][0]) for e in (2, 3))
+    assert placed > other

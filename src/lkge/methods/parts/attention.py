@@ -125,5 +125,5 @@ class AttentiveEncoder:
             rows = or_own(rows, attention.near.counts, own, every)
             while len(self._recent) > 1:
                 self._recent.popitem(last=False)
-            self._recent[query] = self.score.prepare(rows)
+            self._recent[query] = self.score.prepare_entities(rows)
         return self._recent[query]

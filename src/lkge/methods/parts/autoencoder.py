@@ -17,7 +17,7 @@ from torch import Tensor
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.kernels.reconstruction import neighbourhood, reconstruction_gradient
 from lkge.kernels.scratch import Scratch
-from lkge.models.scores import Score
+from lkge.models.scores import Score, Translation
 from lkge.models.tables import Gradient, Tables
 
 
@@ -32,7 +32,7 @@ class Autoencoder:
         self.old = old
         self.past = past
         self.weight = weight
-        self._fused = fused and score.name == "transe"
+        self._fused = fused and isinstance(score, Translation)
         edges = with_inverses(facts)
         device = past.entity.device
         self._edges = torch.from_numpy(edges).long().to(device)

@@ -1,8 +1,9 @@
 """Vectors in components, of which each relation uses a few (DiCGRL).
 
-A row (d,) is K components of size d/K. Relation r attends to them, α_r = softmax(a_r), and sees of
-an entity only its n most attended components, each weighted: x_r = (α_r[k]·x[k]) for k in top-n(r).
-Its own vector has the same n components, unweighted.
+A row (d,) is K components of size d/K; where coordinates are complex, a component is a part of the
+real half together with the same part of the imaginary half. Relation r attends to them,
+α_r = softmax(a_r), and sees of an entity only its n most attended components, each weighted:
+x_r = (α_r[k]·x[k]) for k in top-n(r). Its own vector has the same n components, unweighted.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ ATTENTION = "attention"
 
 @dataclass(frozen=True)
 class Division:
-    """How rows are divided: into `components`, of which a relation uses `active`."""
+    """How rows are divided: into `components`, of which a relation uses `active`; `reals` is that
+    of the score."""
 
     components: int
     active: int
+    reals: int = 1
 
     def top(self, attention: Tensor) -> tuple[Tensor, Tensor]:
         """The n most attended components of each relation, ascending, and their weights α, both
@@ -39,14 +42,15 @@ class Division:
 
     def seen(self, rows: Tensor, chosen: Tensor) -> Tensor:
         """The chosen components of rows (…, d), side by side; shape (…, n·d/K)."""
-        size = rows.shape[-1] // self.components
-        parts = rows.reshape(*rows.shape[:-1], self.components, size)
-        return torch.take_along_dim(parts, chosen.unsqueeze(-1), dim=-2).flatten(-2)
+        size = rows.shape[-1] // (self.components * self.reals)
+        parts = rows.reshape(*rows.shape[:-1], self.reals, self.components, size)
+        return torch.take_along_dim(parts, chosen[..., None, :, None], dim=-2).flatten(-3)
 
     def weighted(self, rows: Tensor, chosen: Tensor, alphas: Tensor) -> Tensor:
         """`seen`, each component times its α."""
-        size = rows.shape[-1] // self.components
-        return self.seen(rows, chosen) * alphas.repeat_interleave(size, dim=-1)
+        size = rows.shape[-1] // (self.components * self.reals)
+        weights = torch.cat([alphas.repeat_interleave(size, dim=-1)] * self.reals, dim=-1)
+        return self.seen(rows, chosen) * weights
 
 
 class DividedMargin:
@@ -70,15 +74,15 @@ class DividedMargin:
         attention = tables.extra[ATTENTION][relations].requires_grad_()
 
         chosen, alphas = self.division.top(attention)
-        translation = self.score.prepare(self.division.seen(relation, chosen))[used][:, None]
-        seen = self.score.prepare(
+        parts = self.score.prepare_relations(self.division.seen(relation, chosen))[used][:, None]
+        seen = self.score.prepare_entities(
             self.division.weighted(entity[places], chosen[used][:, None], alphas[used][:, None])
         )
         subject, target, others = seen[:, :1], seen[:, 1:2], seen[:, 2:]
-        positive = self.score.score(subject, translation, target)[:, 0]
+        positive = self.score.score(subject, parts, target)[:, 0]
         negatives = self.score.score(
             torch.where(corrupt_object[..., None], subject, others),
-            translation,
+            parts,
             torch.where(corrupt_object[..., None], others, target),
         )
         spread = (1 - alphas.sum(-1))[used].mean()
@@ -107,11 +111,12 @@ class DividedEncoder:
     def of(cls, division: Division, tables: Tables, score: Score, fused: bool) -> DividedEncoder:
         """Freeze a copy of the tables."""
         chosen, alphas = division.top(tables.extra[ATTENTION])
-        relation = score.prepare(division.seen(tables.relation, chosen))
+        relation = score.prepare_relations(division.seen(tables.relation, chosen))
         return cls(division, tables.entity.clone(), relation, chosen, alphas, score, fused)
 
     def at(self, relation: int) -> TablePredictor:
         """See `RelationEncoder`."""
         own = slice(relation, relation + 1)
         seen = self.division.weighted(self.entity, self.chosen[own], self.alphas[own])
-        return TablePredictor(self.score.prepare(seen), self.relation, self.score, self.fused)
+        entity = self.score.prepare_entities(seen)
+        return TablePredictor(entity, self.relation, self.score, self.fused)

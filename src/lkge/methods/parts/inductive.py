@@ -40,8 +40,8 @@ TRANSITION = "transition"
 class Inductive(Method, ABC):
     """Trains on D_1; afterwards every old row stays, bit for bit.
 
-    A relation that D_1 does not have gets a zero row, that is, no translation. An entity without a
-    usable fact keeps its random row.
+    A relation that D_1 does not have leads from every entity to itself: the score's identity. An
+    entity without a usable fact keeps its random row.
     """
 
     keeps: ClassVar[str] = "up to `neighbours` facts an entity"
@@ -94,6 +94,10 @@ class Inductive(Method, ABC):
 
         return EncodedObjective(model.objective, encode, self.sees_query)
 
+    def negatives(self, model: Model) -> int:
+        """Some, whatever the loss: not all entities can be encoded for each batch."""
+        return self.settings.negatives
+
     def note(self) -> str:
         """How many relations were never trained, and how many entities never encoded."""
         untrained, bare = (self.trained == 0).view(-1, 2)[:, 0], self.near.counts == 0
@@ -115,20 +119,23 @@ class Inductive(Method, ABC):
         """Neighbourhoods from D_1, and tables to learn."""
         size = 2 * snapshot.num_relations
         self.trained = torch.from_numpy(np.bincount(edges[:, 1], minlength=size) > 0).byte()
-        model.tables.relation[self.trained == 0] = 0
+        model.tables.relation[self.trained == 0] = self._identity(model)
         self.near = self._sampled(edges, snapshot, 0)
         drawn = self.drawn(snapshot.num_relations, stream(self.settings.seed, ENCODE))
         model.tables.extra = {name: t.to(self.settings.device) for name, t in drawn.items()}
 
     def _widen(self, model: Model, num_relations: int) -> None:
-        """Zero rows for relations that come after the first snapshot."""
+        """Relations that come after the first snapshot: identities, and zero rows of its own."""
         size = 2 * num_relations
-        model.tables.relation[len(self.trained) :] = 0
+        model.tables.relation[len(self.trained) :] = self._identity(model)
         self.trained = grown(self.trained, size)
         model.tables.extra = {
             name: grown(table, size) if name in self.relation_wise else table
             for name, table in model.tables.extra.items()
         }
+
+    def _identity(self, model: Model) -> Tensor:
+        return model.score.identity(self.settings.dim).to(self.settings.device)
 
     def _encode_new(self, model: Model, snapshot: Snapshot, edges: Facts, first: int) -> None:
         """Pass by pass: entities from `first` on that have a usable fact by now."""
@@ -213,7 +220,7 @@ def renumbered(batch: Batch, sees_query: bool) -> tuple[NDArray[np.int64], Batch
 def transitions(score: Score, tables: Tables, near: Neighbourhoods) -> Tensor:
     """x̂_o - (ŵ_r·x̂_o) ŵ_r for each distinct neighbour (r, o), (p, d). ŵ is w / ‖w‖₂; x̂ is prepared
     for the score, so that learned and encoded rows have one scale."""
-    rows = score.prepare(tables.entity)
+    rows = score.prepare_entities(tables.entity)
     directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
     return project(
         functional.embedding(near.pairs.others, rows),

@@ -1,0 +1,132 @@
+"""The softmax over all entities, ComplEx with 64 complex coordinates, batches of 1,500: against
+bare matrix products, against its plain twin, and an epoch against PyKEEN's ComplEx.
+
+PyKEEN learns the same facts and inverses with the same loss and Adagrad (LCWA): its batches are
+questions (h, r, ?), each with all its answers as the target, where ours are facts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+
+import torch
+
+from benchmarks.comparison import Comparison, once, seconds
+from lkge.config import Settings
+from lkge.data.batches import Batch, batches
+from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
+from lkge.evaluation.ranking import Validator
+from lkge.learning.fit import Fit
+from lkge.learning.progress import EpochFinished, Event
+from lkge.methods.base import Method
+from lkge.models.model import Model, stream
+from lkge.models.tables import Gradient
+
+SETTINGS = Settings(
+    method="fine-tune",
+    score="complex",
+    dim=128,
+    batch_size=1500,
+    objective="softmax",
+    optimizer="adagrad",
+    learning_rate=0.1,
+)
+EPOCHS = 3
+SQUARE = 2048
+"""Size of the matrices whose product is the measure."""
+WANTED_SHARE = 0.6
+
+
+def step(graph: GrowingGraph) -> list[Comparison]:
+    """Loss and gradient of one batch. It takes three products of (B × d × n), two operations for
+    each number: that is what bare products need 6·B·n·d / rate for."""
+    last = _alone(graph)
+    ours, twin = (_gradient_seconds(last, backend) for backend in ("numba", "torch"))
+    rate = _product_rate()
+    size = min(SETTINGS.batch_size, 2 * len(last.train))
+    bare = 6 * size * last.num_entities * SETTINGS.dim / rate
+    what = f"softmax of {size:,} facts over {last.num_entities:,} entities, d = {SETTINGS.dim}"
+    peer = f"bare products, {rate / 1e9:,.0f} GFLOP/s"
+    return [
+        Comparison(what, ours, bare, peer, WANTED_SHARE),
+        Comparison(what, ours, twin, "the plain torch twin", 1.0),
+    ]
+
+
+def epoch(graph: GrowingGraph) -> list[Comparison]:
+    """An epoch over the facts of the last snapshot, both directions, and all entities; the best of
+    three."""
+    last = _alone(graph)
+    what = f"ComplEx epoch of {2 * len(last.train):,} facts over {last.num_entities:,} entities"
+    return [Comparison(what, _our_epoch(last), _peer_epoch(last), "PyKEEN's ComplEx, LCWA", 3.0)]
+
+
+def _alone(graph: GrowingGraph) -> Snapshot:
+    """The last snapshot as if it were the first; all entities, and nothing to validate."""
+    return dataclasses.replace(graph.snapshots[-1], index=0, valid=no_facts(), test=no_facts())
+
+
+def _product_rate() -> float:
+    """Operations a second of a large product."""
+    one, other = torch.randn(SQUARE, SQUARE), torch.randn(SQUARE, SQUARE)
+    out = torch.empty(SQUARE, SQUARE)
+    return 2 * SQUARE**3 / seconds(lambda: torch.mm(one, other, out=out), repeats=10)
+
+
+def _gradient_seconds(snapshot: Snapshot, backend: str) -> float:
+    model = Model(SETTINGS.with_changes({"backend": backend}))
+    model.grow(snapshot)
+    gradient, batch = Gradient.like(model.tables), _first_batch(snapshot)
+    return seconds(lambda: model.objective.add_gradient(model.tables, batch, gradient), repeats=10)
+
+
+def _first_batch(snapshot: Snapshot) -> Batch:
+    generator = stream(SETTINGS.seed, 1)
+    edges, size = with_inverses(snapshot.train), SETTINGS.batch_size
+    return next(batches(edges, size, 0, snapshot.num_entities, generator))
+
+
+def _our_epoch(snapshot: Snapshot) -> float:
+    settings = SETTINGS.with_changes({"max_epochs": EPOCHS + 1, "patience": EPOCHS + 1})
+    model = Model(settings)
+    model.grow(snapshot)
+    fit = Fit(model, Method(settings), snapshot, Validator([snapshot]))
+    times: list[float] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, EpochFinished):
+            times.append(fit.course.seconds)
+
+    fit.run(listen, lambda: None)
+    return min(after - before for before, after in pairwise(times))
+
+
+def _peer_epoch(snapshot: Snapshot) -> float:
+    from pykeen.losses import CrossEntropyLoss
+    from pykeen.models import ComplEx
+    from pykeen.training import LCWATrainingLoop
+    from pykeen.triples import CoreTriplesFactory
+
+    ids = torch.as_tensor(snapshot.train).long()
+    training = CoreTriplesFactory(
+        mapped_triples=torch.stack([ids[:, 0], ids[:, 1] // 2, ids[:, 2]], dim=1),
+        num_entities=snapshot.num_entities,
+        num_relations=snapshot.num_relations,
+        create_inverse_triples=True,
+    )
+    model = ComplEx(
+        triples_factory=training,
+        embedding_dim=SETTINGS.dim // 2,
+        regularizer=None,
+        loss=CrossEntropyLoss(),
+        random_seed=SETTINGS.seed,
+    )
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=SETTINGS.learning_rate)
+    loop = LCWATrainingLoop(model=model, triples_factory=training, optimizer=optimizer)
+
+    def train() -> None:
+        loop.train(training, num_epochs=1, batch_size=SETTINGS.batch_size, use_tqdm=False)
+
+    train()
+    return min(once(train) for _ in range(EPOCHS))

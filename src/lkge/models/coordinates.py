@@ -1,0 +1,46 @@
+"""Arithmetic of complex coordinates in real rows: the first half of a row (…, d) holds the real
+parts, the second half the imaginary parts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """x·y, coordinate by coordinate, (…, d)."""
+    (a, b), (c, d) = x.chunk(2, dim=-1), y.chunk(2, dim=-1)
+    return torch.cat([a * c - b * d, a * d + b * c], dim=-1)
+
+
+def conjugate(x: Tensor) -> Tensor:
+    """x̄, coordinate by coordinate, (…, d)."""
+    real, imaginary = x.chunk(2, dim=-1)
+    return torch.cat([real, -imaginary], dim=-1)
+
+
+def phases(x: Tensor) -> Tensor:
+    """x / max(|x|, 1e-12), coordinate by coordinate, (…, d): all of modulus one."""
+    return functional.normalize(_parts(x, 2), dim=-2).flatten(-2)
+
+
+def moduli(x: Tensor, reals: int) -> Tensor:
+    """|x| of each coordinate, (…, d / reals), where a coordinate is one real or two."""
+    return lengths(_parts(x, reals), dim=-2)
+
+
+def lengths(x: Tensor, dim: int = -1) -> Tensor:
+    """‖x‖₂ along a dimension; where it is zero, so is its gradient."""
+    norms: Tensor = torch.linalg.vector_norm(x, dim=dim)
+    return norms
+
+
+def one(dim: int) -> Tensor:
+    """1 in each coordinate, (d,)."""
+    return torch.cat([torch.ones(dim // 2), torch.zeros(dim // 2)])
+
+
+def _parts(x: Tensor, reals: int) -> Tensor:
+    """(…, reals, d / reals): the real parts, then the imaginary parts."""
+    return x.reshape(*x.shape[:-1], reals, x.shape[-1] // reals)

@@ -1,0 +1,43 @@
+"""Penalties on the rows of a batch: N3 (Lacroix et al., 2018) and L2.
+
+    mean over facts of Σ_{x ∈ {h, r, t}} (n3 · Σ |x_k|³ + l2 · Σ |x_k|²),
+
+|x_k| the modulus of a coordinate where coordinates are complex.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lkge.data.batches import Batch
+from lkge.kernels.rows import RowGradient
+from lkge.models.coordinates import moduli
+from lkge.models.scores import Score
+from lkge.models.tables import Gradient, Tables
+
+
+class RowPenalty:
+    """A row that several facts have counts once for each; relations weigh like entities."""
+
+    def __init__(self, score: Score, n3: float, l2: float) -> None:
+        self.reals = score.reals
+        self.n3 = n3
+        self.l2 = l2
+
+    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """See `Objective`."""
+        facts = torch.from_numpy(batch.facts).long().to(tables.entity.device)
+        return self._add(tables.entity, facts[:, (0, 2)], len(batch), gradient.entity) + self._add(
+            tables.relation, facts[:, 1], len(batch), gradient.relation
+        )
+
+    def _add(self, table: Tensor, used: Tensor, facts: int, gradient: RowGradient) -> float:
+        """The part of one table; ∂|x|³/∂x = 3 |x| x."""
+        rows, counts = torch.unique(used, return_counts=True)
+        values, weights = table[rows], counts / facts
+        sizes = moduli(values, self.reals)
+        losses = self.n3 * sizes.pow(3).sum(1) + self.l2 * sizes.square().sum(1)
+        factors = (3 * self.n3 * sizes + 2 * self.l2) * weights[:, None]
+        gradient.add(rows, factors.repeat(1, self.reals) * values)
+        return float((weights * losses).sum())

@@ -1,0 +1,147 @@
+"""The softmax over all entities (1vsAll): loss = -log softmax_e f(h, r, e)[t], mean over facts.
+
+Every fact is learned in both directions, as its inverse is a fact of a relation of its own. With
+smoothing ε the target is (1 - ε) on t and ε/n on each of all n entities.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from lkge.data.batches import Batch
+from lkge.kernels.scratch import Scratch
+from lkge.kernels.softmax import softmax_gradient, softmax_squares
+from lkge.kernels.updates import scatter
+from lkge.models.objectives.base import FactwiseObjective, add_squares_singly
+from lkge.models.objectives.contrast import SampledSoftmax
+from lkge.models.scores import Bilinear, Score
+from lkge.models.tables import Gradient, Tables
+
+MOST_NUMBERS = 1 << 24
+"""Numbers that autograd holds for a block of queries, about."""
+
+
+class Softmax:
+    """Over all entities where a batch has no corruptions, and over its own where it has some."""
+
+    def __init__(self, over_all: FactwiseObjective, over_samples: FactwiseObjective) -> None:
+        self.over_all = over_all
+        self.over_samples = over_samples
+
+    def _for(self, batch: Batch) -> FactwiseObjective:
+        return self.over_samples if batch.corruptions.shape[1] else self.over_all
+
+    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """See `Objective`."""
+        return self._for(batch).add_gradient(tables, batch, gradient)
+
+    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
+        """See `FactwiseObjective`."""
+        self._for(batch).add_squares(tables, batch, squares)
+
+
+class FusedSoftmax:
+    """`PlainSoftmax` for bilinear scores on CPU: three matrix products and no second copy of the
+    scores.
+
+    As f(h, r, t) = ⟨h·r, t⟩, a gradient g on the query h·r is `towards(r, g)` on h and
+    `towards(h, g)` on r.
+    """
+
+    def __init__(self, score: Bilinear, smoothing: float = 0.0) -> None:
+        self.score = score
+        self.smoothing = smoothing
+        self._scratch = Scratch()
+
+    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """See `Objective`."""
+        facts = torch.from_numpy(batch.facts).long()
+        head, relation = tables.entity[facts[:, 0]], tables.relation[facts[:, 1]]
+        queries = self.score.compose(head, relation)
+        on_queries = self._on_queries(queries)
+        loss = softmax_gradient(
+            queries, tables.entity, facts[:, 2], self.smoothing, 1 / len(batch), on_queries,
+            gradient.entity.values, self._scratch,
+        )  # fmt: skip
+        on_head = self.score.towards(relation, on_queries)
+        on_relation = self.score.towards(head, on_queries)
+        scatter(gradient.entity.values.numpy(), batch.facts[:, 0], on_head.numpy())
+        scatter(gradient.relation.values.numpy(), batch.facts[:, 1], on_relation.numpy())
+        gradient.entity.touched.fill_(1)
+        gradient.relation.touched[facts[:, 1]] = 1
+        return loss
+
+    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
+        """See `FactwiseObjective`. The head of a fact is a candidate, too: its slope is the sum of
+        what it has as the one and as the other."""
+        facts = torch.from_numpy(batch.facts).long()
+        head, relation = tables.entity[facts[:, 0]], tables.relation[facts[:, 1]]
+        queries = self.score.compose(head, relation)
+        on_queries = self._on_queries(queries)
+        as_candidates = softmax_squares(
+            queries, tables.entity, facts[:, 2], self.smoothing, facts[:, 0], on_queries,
+            squares.entity, self._scratch,
+        )  # fmt: skip
+        on_head = self.score.towards(relation, on_queries)
+        on_relation = self.score.towards(head, on_queries)
+        more = (on_head + 2 * as_candidates) * on_head
+        scatter(squares.entity.numpy(), batch.facts[:, 0], more.numpy())
+        scatter(squares.relation.numpy(), batch.facts[:, 1], on_relation.square().numpy())
+
+    def _on_queries(self, queries: Tensor) -> Tensor:
+        return torch.from_numpy(self._scratch.take("on queries", *queries.shape))
+
+
+class PlainSoftmax:
+    """The softmax over all entities of any score, differentiated by torch, a block of queries at a
+    time."""
+
+    def __init__(self, score: Score, smoothing: float = 0.0) -> None:
+        self.score = score
+        self.smoothing = smoothing
+
+    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """See `Objective`."""
+        facts = torch.from_numpy(batch.facts).long().to(tables.entity.device)
+        relations, used = torch.unique(facts[:, 1], return_inverse=True)
+        rows = [tables.entity.detach(), tables.relation[relations]]
+        entity, relation = (part.requires_grad_() for part in rows)
+        prepared = [self.score.prepare_entities(entity), self.score.prepare_relations(relation)]
+        leaves = [part.detach().requires_grad_() for part in prepared]
+        total = 0.0
+        numbers = len(entity) if self.score.is_bilinear else entity.numel()
+        for part in blocks_of(len(facts), numbers):
+            queries = self.score.compose(leaves[0][facts[part, 0]], leaves[1][used[part]])
+            logits = self.score.candidates(queries, leaves[0])
+            loss = functional.cross_entropy(
+                logits, facts[part, 2], reduction="sum", label_smoothing=self.smoothing
+            ) / len(facts)  # fmt: skip
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        slopes = [leaf.grad for leaf in leaves]
+        on_entity, on_relation = torch.autograd.grad(prepared, [entity, relation], slopes)
+        gradient.entity.add(torch.arange(len(entity), device=entity.device), on_entity)
+        gradient.relation.add(relations, on_relation)
+        return total
+
+    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
+        """See `FactwiseObjective`."""
+        add_squares_singly(self, tables, batch, squares)
+
+
+def blocks_of(queries: int, numbers: int) -> list[slice]:
+    """Queries in blocks, where each query takes so many numbers."""
+    size = max(1, MOST_NUMBERS // max(1, numbers))
+    return [slice(start, start + size) for start in range(0, queries, size)]
+
+
+def softmax_objective(score: Score, smoothing: float, fused: bool) -> FactwiseObjective:
+    """Matrix products where they are wanted and serve this score, otherwise the plain twin."""
+    over_all = (
+        FusedSoftmax(score, smoothing)
+        if fused and isinstance(score, Bilinear)
+        else PlainSoftmax(score, smoothing)
+    )
+    return Softmax(over_all, SampledSoftmax(score, smoothing=smoothing))
