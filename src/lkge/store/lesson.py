@@ -14,7 +14,6 @@ from lkge.data.names import MappedNames, NameTable
 from lkge.data.snapshots import Facts, no_facts
 from lkge.store.inbox import FactBatch
 
-
 FEWEST_TO_SELECT_BY = 5
 
 
