@@ -28,6 +28,12 @@ from lkge.store.versions import Store
 SMALL = ("--dim", "8", "--batch-size", "32", "--backend", "torch", "--max-epochs", "3")
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines long enough for every sentence."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+
 def lkge(*words: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
@@ -37,6 +43,11 @@ def done(*words: str | Path) -> Result:
     result = lkge(*words)
     assert result.exit_code == 0, result.output
     return result
+
+
+def said(result: Result) -> str:
+    """What was printed, wherever its lines end."""
+    return " ".join(result.stdout.split())
 
 
 def tree(*words: str | Path) -> Any:
@@ -162,7 +173,7 @@ class TestAdd:
         assert "published version 2" in result.stderr
 
     def test_json_is_the_line_of_the_log(self, kg: Path, more: Path) -> None:
-        (record,) = tree("add", kg, more, "--quiet")
+        (record,) = tree("add", kg, more, "--quiet", "--valid", "0")
         assert record["mrr_new"] is None, "nothing held out for the exam is no number"
         assert record == tree("log", kg)[-1]
 
@@ -189,7 +200,7 @@ class TestAdd:
         store = Store(kg)
         for name in ("new one", "new two"):
             accept(store, [(name, "knows 1", "p0")])
-        assert "2 more to be learned" in done("log", kg).stdout
+        assert "2 more to be learned" in said(done("log", kg))
         assert [record["version"] for record in tree("add", kg, "--quiet")] == [2, 3]
         assert "Nothing waits" in done("add", kg).stdout
 
@@ -240,17 +251,22 @@ def test_after_ctrl_c_nothing_is_lost(tmp_path: Path, more: Path) -> None:
     assert process.returncode == 130
     assert f"The facts are kept. To go on: lkge add {kg}" in errors
     assert "Traceback" not in errors
-    assert "1 more to be learned" in done("log", kg).stdout
+    assert "1 more to be learned" in said(done("log", kg))
 
 
 class TestLog:
-    def test_a_line_a_version(self, kg: Path, more: Path) -> None:
+    @pytest.mark.parametrize("columns", ["80", "120"])
+    def test_a_line_a_version(
+        self, kg: Path, more: Path, columns: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
         done("add", kg, more, "--quiet", "--valid", "0.1")
         lines = done("log", kg).stdout.splitlines()
         assert [line.split()[0] for line in lines if " init" in line or " add" in line] == list(
             "012"
         )
-        assert any("more.tsv" in line and "→" in line for line in lines)
+        assert any(line.split()[0] == "2" and "→" in line for line in lines[4:])
+        assert "more.tsv" in "".join(lines)
 
     def test_versions_that_are_gone_are_still_told_of(self, tmp_path: Path) -> None:
         kg = tmp_path / "KG"
@@ -259,7 +275,7 @@ class TestLog:
             fact = written(tmp_path / "fact.tsv", f"a{version}\tknows\tb\n")
             done("add", kg, fact, "--quiet")
         assert len(tree("log", kg)) == 4
-        assert "Faint: no longer on the disk." in done("log", kg).stdout
+        assert "Faint: no longer on the disk." in said(done("log", kg))
         assert_refused(lkge("similar", kg, "b", "--version", "1"), "no version 1", "2, 3")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,15 @@ def test_a_run_begun_with_other_settings_is_refused_before_anything_starts(tmp_p
     assert not (tmp_path / "a").exists()
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """Processes heed SIGINT even where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_interruption_stops_all_processes_where_they_can_go_on(tmp_path: Path) -> None:
     class Impatient(Notebook):
         def look(self, running: Sequence[Running]) -> None:

@@ -74,3 +74,13 @@ def test_every_new_name_keeps_a_fact_to_learn_from(seed: int) -> None:
     assert new_entities <= set(left[:, (0, 2)].ravel().tolist())
     assert set(facts[:, 1].tolist()) - {0} <= set(left[:, 1].tolist())
     assert len(set(held.tolist())) == len(held) > 0
+
+
+@pytest.mark.parametrize(
+    ("held", "select"), [(0, 0), (1, 0), (8, 0), (9, 5), (10, 5), (11, 6), (40, 20)]
+)
+def test_few_held_out_facts_are_all_for_the_exam(held: int, select: int) -> None:
+    people = [f"p{k}" for k in range(20)]
+    facts = [(one, "knows", other) for one in people for other in people if one != other]
+    learned = lesson(batch_of(facts, valid=held / len(facts)))
+    assert (len(learned.select), len(learned.exam)) == (select, held - select)

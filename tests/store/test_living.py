@@ -240,6 +240,11 @@ def test_held_out_facts_have_no_part_in_learning(tmp_path: Path) -> None:
     assert set(update.exam.facts[update.exam.since == 2].tobytes()) == set(lesson.exam.tobytes())
 
 
+def test_with_nothing_to_select_by_all_epochs_are_learned(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG", max_epochs=12, patience=1)
+    assert graph.add(bridge(0, 40, 2)).epochs == 12
+
+
 def test_rollback_is_a_new_version_with_the_old_content(tmp_path: Path) -> None:
     graph = made(tmp_path / "KG")
     asked = {"subject": "person 3", "relation": "knows 2", "k": 40}

@@ -78,7 +78,7 @@ def log_grid(title: str, log: Sequence[VersionRecord], kept: Iterable[int], note
     return Grid(
         title=title,
         columns=(
-            *("#", "when", "what", "facts", "retracted", "new entities", "new relations"),
+            *("#", "when", "what", "facts", "new entities/ relations"),
             *("MRR new", "MRR old", "drift", "time"),
         ),
         sections=(tuple(_log_row(record, record.version in there) for record in log),),
@@ -109,12 +109,10 @@ def _log_row(record: VersionRecord, kept: bool) -> tuple[Cell, ...]:
 
     texts = (
         str(record.version),
-        record.created.replace("T", " ").removesuffix("+00:00"),
+        record.created.replace("T", " ").removesuffix("+00:00")[: len("2026-01-01 12:00")],
         text.printable(f"{record.kind} {record.source}".strip()),
-        text.count(record.facts),
-        text.count(record.retracted),
-        text.count(record.new_entities),
-        text.count(record.new_relations),
+        text.count(record.facts) + (f" −{text.count(record.retracted)}" * bool(record.retracted)),
+        f"{text.count(record.new_entities)}/{text.count(record.new_relations)}",
         text.number(record.mrr_new),
         old_mrr(record),
         text.number(record.drift),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,8 +64,11 @@ def teach(
     listener: Listener,
     checkpoints: Checkpoints,
 ) -> Taught:
-    """Learn a lesson on the given rows. `answers` are those known before it."""
+    """Learn a lesson on the given rows. `answers` are those known before it. With nothing to select
+    by, all epochs are learned: a loss on a few facts falls and rises by chance."""
     started = time.perf_counter()
+    if not len(lesson.select):
+        settings = dataclasses.replace(settings, patience=settings.max_epochs)
     model, method = restored(settings, rows.of_state(model_arrays))
     snapshot, retracted = _snapshot(lesson, rows), rows.local(lesson.retracted)
     if len(retracted):

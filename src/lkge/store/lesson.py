@@ -14,6 +14,8 @@ from lkge.data.names import MappedNames, NameTable
 from lkge.data.snapshots import Facts, no_facts
 from lkge.store.inbox import FactBatch
 
+FEWEST_TO_SELECT_BY = 5
+
 
 @dataclass(frozen=True)
 class Lesson:
@@ -49,7 +51,7 @@ def lesson_of(
     retracted = _ids(named, names)
     retracted = retracted[answers.contains(retracted)]
     held = held_out(fresh, batch.valid, names, generator)
-    half = len(held) - len(held) // 2
+    half = _to_select_by(len(held))
     return Lesson(
         index=index,
         train=np.delete(fresh, held, axis=0),
@@ -61,6 +63,13 @@ def lesson_of(
             _warnings(len(batch.added) - len(fresh), len(batch.retracted) - len(retracted))
         ),
     )
+
+
+def _to_select_by(held: int) -> int:
+    """How many of the held-out facts select the best epoch: one half, but no few, whose MRR would
+    be chance; the others are for the exam."""
+    half = held - held // 2
+    return half if half >= FEWEST_TO_SELECT_BY else 0
 
 
 def held_out(

@@ -40,22 +40,21 @@ async function ask() {
   remember({ relation: relation.value, way: way() === "subjects" ? "subjects" : "" });
   place.setAttribute("aria-busy", "true");
   try {
-    const found = await post("/predict", query());
-    if (turn === last) show(found);
+    const asked = query();
+    const found = await post("/predict", asked);
+    if (turn === last) show(asked, found);
   } catch (error) {
     if (turn === last) explain(error);
   }
   place.removeAttribute("aria-busy");
 }
 
-function show({ version, answers }) {
+function show(asked, { version, answers }) {
   state.answers = new Set(answers.map((answer) => answer.entity));
   tell("answers");
   const unknown = el("b", {}, "?");
   const arrow = () => el("i", { "aria-hidden": "true" }, " → ");
-  const parts = way() === "objects"
-    ? [entity.value, arrow(), relation.value, arrow(), unknown]
-    : [unknown, arrow(), relation.value, arrow(), entity.value];
+  const parts = [asked.subject ?? unknown, arrow(), asked.relation, arrow(), asked.object ?? unknown];
   place.replaceChildren(
     el("p", { class: "question" }, ...parts, el("span", { class: "note" }, ` · version ${version}`)),
     answers.length

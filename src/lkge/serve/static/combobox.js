@@ -48,6 +48,8 @@ export class Combobox {
 
   show(names, text) {
     const active = names.join("\n") === this.names.join("\n") ? this.active : -1;
+    const isComplete = names.length === 1 && names[0] === text;
+    if (isComplete) names = [];
     this.names = names;
     this.list.replaceChildren(...names.map((name, place) => this.option(name, place, text)));
     this.mark(active);
