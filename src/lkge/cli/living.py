@@ -111,7 +111,7 @@ def _log_row(record: VersionRecord, kept: bool) -> tuple[Cell, ...]:
         str(record.version),
         record.created.replace("T", " ").removesuffix("+00:00")[: len("2026-01-01 12:00")],
         text.printable(f"{record.kind} {record.source}".strip()),
-        text.count(record.facts) + (f" −{text.count(record.retracted)}" * bool(record.retracted)),
+        text.count(record.facts) + f" {text.count(-record.retracted)}" * bool(record.retracted),
         f"{text.count(record.new_entities)}/{text.count(record.new_relations)}",
         text.number(record.mrr_new),
         old_mrr(record),
