@@ -12,7 +12,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from lkge.kernels.jit import inlined, ordered, parallel
+from lkge.kernels.jit import inlined, parallel
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -105,7 +105,7 @@ def _beside(scores: Floats, low: np.float32, high: np.float32) -> tuple[int, int
     return int(more), int(less)
 
 
-@ordered
+@inlined
 def _product(x: Floats, y: Floats) -> np.float32:
     """Σ x y of two rows (d,)."""
     total = 0.0

@@ -1,4 +1,9 @@
-"""Typed doors to numba, so that a kernel keeps its signature under mypy."""
+"""Typed doors to numba, so that a kernel keeps its signature under mypy.
+
+No door lets the compiler reorder or fuse float operations. It would do so differently when it
+compiles a kernel and when it loads it from the cache, and then a first run had other last bits than
+the next. Sums that must be fast are written in vectors, in `lkge.kernels.distance`.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +14,23 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-FAST = {"reassoc", "contract", "nsz", "arcp"}
-"""Reordering of sums is allowed; NaN and infinity keep their meaning."""
-
 
 def serial(function: Function) -> Function:
     """Compile for one thread; cached on disk."""
-    return cast(Function, numba.njit(cache=True, nogil=True, fastmath=FAST)(function))
-
-
-def ordered(function: Function) -> Function:
-    """Compile for one thread, sums in the order in which they are written."""
-    return cast(Function, numba.njit(nogil=True)(function))
+    return cast(Function, numba.njit(cache=True, nogil=True)(function))
 
 
 def parallel(function: Function) -> Function:
     """Compile with `prange` over all threads; cached on disk."""
-    jit = numba.njit(cache=True, nogil=True, fastmath=FAST, parallel=True)
+    return cast(Function, numba.njit(cache=True, nogil=True, parallel=True)(function))
+
+
+def rough(function: Function) -> Function:
+    """`parallel` for bounds, which no result depends on: sums may be reordered."""
+    jit = numba.njit(cache=True, nogil=True, parallel=True, fastmath={"reassoc", "contract"})
     return cast(Function, jit(function))
 
 
 def inlined(function: Function) -> Function:
-    """Compile into each caller, so that a caller's machine code, and with it the order of its
-    sums, is the same whether or not anything was cached before."""
-    return cast(Function, numba.njit(nogil=True, fastmath=FAST, inline="always")(function))
+    """Compile into each caller."""
+    return cast(Function, numba.njit(nogil=True, inline="always")(function))

@@ -16,8 +16,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
+from lkge.kernels.distance import dot
 from lkge.kernels.jit import inlined, parallel, serial
-from lkge.kernels.margin_facts import Floats, Ints, add_held, prepared, slope_along
+from lkge.kernels.margin_facts import Floats, Ints, add_held, prepared
 from lkge.kernels.scratch import Scratch
 
 Flags = NDArray[np.uint8]
@@ -55,13 +56,20 @@ def margin_gradient(
 
 @inlined
 def _add_through_norm(
-    gradient: Floats, unit: Floats, u: int, norm: np.float32, scale: np.float32, out: Floats, c: int
+    gradient: Floats,
+    g: int,
+    unit: Floats,
+    u: int,
+    norm: np.float32,
+    scale: np.float32,
+    out: Floats,
+    c: int,
 ) -> None:
     """out[c] += scale · (g - (g·x̂) x̂) / ‖x‖: what a gradient g on x̂ = x/‖x‖ means for x."""
-    along = slope_along(gradient, unit, u)
+    along = dot(gradient, g, unit, u)
     factor = scale / norm
     for i in range(unit.shape[1]):
-        out[c, i] += factor * (gradient[i] - along * unit[u, i])
+        out[c, i] += factor * (gradient[g, i] - along * unit[u, i])
 
 
 @parallel
@@ -86,7 +94,7 @@ def _entities_pass(
         gradient = np.zeros((1, dim), dtype=np.float32)
         for place in range(starts[u], starts[u + 1]):
             add_held(items[place], centres, fact_gradients, unit, u, gradient)
-        _add_through_norm(gradient[0], unit, u, norm[u], scale, target, entities[u])
+        _add_through_norm(gradient, 0, unit, u, norm[u], scale, target, entities[u])
 
 
 @serial
@@ -109,4 +117,4 @@ def _relations_pass(
             gradients[row, i] += fact_gradients[3 * b + 2, i]
     for u in range(len(relations)):
         touched[relations[u]] = 1
-        _add_through_norm(gradients[u], unit, u, norm[u], scale, target, relations[u])
+        _add_through_norm(gradients, u, unit, u, norm[u], scale, target, relations[u])

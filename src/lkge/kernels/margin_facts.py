@@ -13,7 +13,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from lkge.kernels.distance import l1
+from lkge.kernels.distance import dot, l1
 from lkge.kernels.jit import inlined, parallel, serial
 from lkge.kernels.scratch import Scratch
 
@@ -107,10 +107,7 @@ def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
     norm = np.empty(len(rows), dtype=np.float32)
     for u in prange(len(rows)):
         row = rows[u]
-        square = np.float32(0)
-        for i in range(table.shape[1]):
-            square += table[row, i] * table[row, i]
-        norm[u] = max(np.sqrt(square), EPSILON)
+        norm[u] = max(np.sqrt(dot(table, row, table, row)), EPSILON)
         inverse = np.float32(1) / norm[u]
         for i in range(table.shape[1]):
             unit[u, i] = table[row, i] * inverse
@@ -226,12 +223,3 @@ def add_held(
             gradient[0, i] += fact_gradients[3 * fact + role, i]
     else:
         _add_sign(centres, 2 * fact + role - CORRUPTION, unit, u, 1, gradient, 0)
-
-
-@inlined
-def slope_along(gradient: Floats, unit: Floats, u: int) -> np.float32:
-    """g·x̂ for a gradient (d,) on the unit row x̂."""
-    along = np.float32(0)
-    for i in range(unit.shape[1]):
-        along += gradient[i] * unit[u, i]
-    return along

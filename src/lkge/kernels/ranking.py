@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lkge.kernels.byte_distance import LANES, ROWS, byte_distances
 from lkge.kernels.distance import l1
-from lkge.kernels.jit import inlined, parallel
+from lkge.kernels.jit import inlined, parallel, rough
 from lkge.kernels.strips import STRIP, count_below
 
 Floats = NDArray[np.float32]
@@ -105,7 +105,7 @@ def _grid(queries: Floats, candidates: Floats) -> tuple[np.float32, np.float32]:
     return centre - half, 2 * half / np.float32(255)
 
 
-@parallel
+@rough
 def quantise(rows: Floats, low: np.float32, step: np.float32) -> Quantised:
     """Bytes and error sums of `rows` (n, d) on the grid low + step·{0 … 255}."""
     size, dim = rows.shape

@@ -22,6 +22,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
+from lkge.kernels.distance import dot
 from lkge.kernels.jit import parallel
 from lkge.kernels.scratch import Scratch
 
@@ -198,14 +199,14 @@ def _residual(
         x = members[u]
         known = past[x]
         inverse = np.float32(1) / (known + facts[u])
-        square = np.float32(0)
         if known > 0:
             for i in range(rows.shape[1]):
                 sums[u, i] += known * old[x, i]
         for i in range(rows.shape[1]):
-            delta = rows[u, i] - sums[u, i] * inverse
-            square += delta * delta
-            gradient[x, i] += twice * delta
-            rows[u, i] = twice * delta * inverse
-        squares[u] = weight * square
+            rows[u, i] -= sums[u, i] * inverse
+        squares[u] = weight * dot(rows, u, rows, u)
+        for i in range(rows.shape[1]):
+            flow = twice * rows[u, i]
+            gradient[x, i] += flow
+            rows[u, i] = flow * inverse
     return float(squares.sum())

@@ -30,7 +30,7 @@ def moduli_distances(query: Floats, candidates: Floats) -> Floats:
     """Σ |q - c| over complex coordinates for each candidate, (n,). Shapes as above."""
     distances = np.empty(len(candidates), dtype=np.float32)
     for c in range(len(candidates)):
-        distances[c] = moduli(query[0], candidates[c])
+        distances[c] = moduli(query, 0, candidates, c)
     return distances
 
 
@@ -40,5 +40,5 @@ def all_moduli_distances(queries: Floats, candidates: Floats) -> Floats:
     distances = np.empty((len(queries), len(candidates)), dtype=np.float32)
     for q in prange(len(queries)):
         for c in range(len(candidates)):
-            distances[q, c] = moduli(queries[q], candidates[c])
+            distances[q, c] = moduli(queries, q, candidates, c)
     return distances

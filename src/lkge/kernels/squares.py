@@ -11,8 +11,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
+from lkge.kernels.distance import dot
 from lkge.kernels.jit import inlined, parallel, serial
-from lkge.kernels.margin_facts import Floats, add_held, prepared, slope_along
+from lkge.kernels.margin_facts import Floats, add_held, prepared
 from lkge.kernels.scratch import Scratch
 
 
@@ -42,13 +43,20 @@ def margin_squares(
 
 @inlined
 def _add_square(
-    gradient: Floats, unit: Floats, u: int, norm: np.float32, scale: np.float32, out: Floats, c: int
+    gradient: Floats,
+    g: int,
+    unit: Floats,
+    u: int,
+    norm: np.float32,
+    scale: np.float32,
+    out: Floats,
+    c: int,
 ) -> None:
     """out[c] += (scale · (g - (g·x̂) x̂) / ‖x‖)²."""
-    along = slope_along(gradient, unit, u)
+    along = dot(gradient, g, unit, u)
     factor = scale / norm
     for i in range(unit.shape[1]):
-        value = factor * (gradient[i] - along * unit[u, i])
+        value = factor * (gradient[g, i] - along * unit[u, i])
         out[c, i] += value * value
 
 
@@ -72,7 +80,7 @@ def _entity_squares(
         for place in range(starts[u], starts[u + 1]):
             add_held(items[place], centres, fact_gradients, unit, u, gradient)
             if place + 1 == starts[u + 1] or items[place + 1] >> 2 != items[place] >> 2:
-                _add_square(gradient[0], unit, u, norm[u], scale, squares, entities[u])
+                _add_square(gradient, 0, unit, u, norm[u], scale, squares, entities[u])
                 gradient[0] = 0
 
 
@@ -90,4 +98,4 @@ def _relation_squares(
     """Each relation of the batch squares what each of its facts holds for it."""
     for b in active:
         u = used[b]
-        _add_square(fact_gradients[3 * b + 2], unit, u, norm[u], scale, squares, relations[u])
+        _add_square(fact_gradients, 3 * b + 2, unit, u, norm[u], scale, squares, relations[u])

@@ -6,6 +6,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
+from lkge.kernels.distance import dot
 from lkge.kernels.jit import parallel, serial
 
 Floats = NDArray[np.float32]
@@ -78,22 +79,22 @@ def pull(
     rows of the table; rows (u,), all below k.
     """
     shared = weight.shape[1] == 1
+    dim = table.shape[1]
     losses = np.zeros(len(rows), dtype=np.float64)
     for u in prange(len(rows)):
         x, c, w, g = table[rows[u]], centre[rows[u]], weight[rows[u]], gradient[rows[u]]
-        loss = np.float32(0)
+        apart = np.empty((2, dim), dtype=np.float32)
+        for i in range(dim):
+            apart[0, i] = x[i] - c[i]
         if shared:
-            for i in range(len(x)):
-                difference = x[i] - c[i]
-                loss += difference * difference
-                g[i] += np.float32(2) * w[0] * difference
-            loss *= w[0]
+            for i in range(dim):
+                apart[1, i] = w[0] * apart[0, i]
         else:
-            for i in range(len(x)):
-                difference = x[i] - c[i]
-                loss += w[i] * difference * difference
-                g[i] += np.float32(2) * w[i] * difference
-        losses[u] = loss
+            for i in range(dim):
+                apart[1, i] = w[i] * apart[0, i]
+        for i in range(dim):
+            g[i] += np.float32(2) * apart[1, i]
+        losses[u] = dot(apart, 0, apart, 1)
     return float(losses.sum())
 
 
