@@ -14,8 +14,8 @@ import hashlib
 from lkge.learning.loop import Loop
 from lkge.testing.graphs import SETTINGS, growing_graph
 
-for changes in ({"method": "lkge"}, {"method": "ewc"}, {"score": "rotate"}):
-    settings = SETTINGS.with_changes({"dim": 27 + 9 * ("score" in changes), **changes})
+for method in ("lkge", "ewc"):
+    settings = SETTINGS.with_changes({"dim": 27, "method": method})
     learned = Loop(growing_graph(), settings).run()
     for table in learned.tables:
         print(hashlib.sha256(table.numpy().tobytes()).hexdigest())
