@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -29,11 +31,16 @@ def gradient_on(rows: list[int], values: Tables) -> Gradient:
 
 
 @BACKENDS
-def test_rows_touched_at_every_step_follow_dense_adam(fused: bool) -> None:
+@pytest.mark.parametrize(
+    ("row_wise", "dense"), [(RowAdam, torch.optim.Adam), (RowAdagrad, torch.optim.Adagrad)]
+)
+def test_rows_touched_at_every_step_follow_the_dense_optimizer(
+    row_wise: Any, dense: Any, fused: bool
+) -> None:
     tables = drawn(0)
     twins = [table.clone().requires_grad_() for table in tables]
-    ours = RowAdam(tables, learning_rate=0.05, fused=fused)
-    theirs = torch.optim.Adam(twins, lr=0.05)
+    ours = row_wise(tables, learning_rate=0.05, fused=fused)
+    theirs = dense(twins, lr=0.05)
     for step in range(1, 30):
         values = drawn(step)
         ours.apply(tables, gradient_on(list(range(7)), values))
@@ -95,22 +102,6 @@ def test_it_goes_on_from_its_state_to_the_bit(fused: bool) -> None:
         each.apply(its, gradient_on([1, 2, 3], drawn(2)))
     assert torch.equal(tables.entity, other_tables.entity)
     assert torch.equal(tables.relation, other_tables.relation)
-
-
-@BACKENDS
-def test_rows_touched_at_every_step_follow_dense_adagrad(fused: bool) -> None:
-    tables = drawn(0)
-    twins = [table.clone().requires_grad_() for table in tables]
-    ours = RowAdagrad(tables, learning_rate=0.1, fused=fused)
-    theirs = torch.optim.Adagrad(twins, lr=0.1)
-    for step in range(1, 30):
-        values = drawn(step)
-        ours.apply(tables, gradient_on(list(range(7)), values))
-        for twin, value in zip(twins, values, strict=True):
-            twin.grad = value
-        theirs.step()
-    for table, twin in zip(tables, twins, strict=True):
-        torch.testing.assert_close(table, twin.detach(), rtol=1e-5, atol=1e-6)
 
 
 @BACKENDS

@@ -200,13 +200,14 @@ class Update:
 
     @cached_property
     def _moved(self) -> NDArray[Any]:
-        before, after = self._old_rows()
+        before, after = self._old_rows
         return np.flatnonzero((before != after).any(axis=1))
 
     def _moved_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
-        before, after = self._old_rows()
+        before, after = self._old_rows
         return torch.from_numpy(before[self._moved]), torch.from_numpy(after[self._moved])
 
+    @cached_property
     def _old_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The old among the rows of the lesson, before and after it."""
         rows, table = self.taught.rows, "tables.entity"
