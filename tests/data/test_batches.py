@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.data.batches import Batch, batches, refutations
+from lkge.data.batches import Batch, batches, question_batches, refutations
 from lkge.data.snapshots import Facts
 
 
@@ -94,3 +94,37 @@ def test_a_fact_that_no_longer_holds_is_every_corruption_of_another() -> None:
             assert len(objects) == 3
             seen += [(subject, relation, *set(objects))]
     assert sorted(seen) == [tuple(fact) for fact in withdrawn.tolist()]
+
+
+def asked_facts(answers: list[int]) -> Facts:
+    """Question q, of subject q // 2 and relation q % 2, with answers[q] answers."""
+    questions = np.repeat(np.arange(len(answers)), answers)
+    objects = np.concatenate([np.arange(count) for count in answers])
+    return np.stack([questions // 2, questions % 2, objects], 1).astype(np.int32)
+
+
+@pytest.mark.parametrize("size", [1, 4, 7, 1000])
+def test_facts_that_ask_one_question_come_together(size: int) -> None:
+    answers = [1, 3, 9, 2, 1, 1, 4, 6, 1, 2]
+    facts = asked_facts(answers)
+    shuffled = np.random.default_rng(1).permutation(facts)
+    parts = [part.facts for part in question_batches(shuffled, size, np.random.default_rng(0))]
+    questions = [{(s, r) for s, r, _ in part.tolist()} for part in parts]
+    assert sum(map(len, questions)) == len(answers)
+    assert sorted(map(tuple, np.concatenate(parts).tolist())) == list(map(tuple, facts.tolist()))
+    largest = max(answers)
+    assert all(0 < len(part) < size + largest for part in parts)
+    assert all(len(part) > size - largest for part in parts[:-1])
+
+
+def test_questions_come_in_an_order_of_their_own() -> None:
+    facts = asked_facts([1] * 50)
+    orders = {
+        tuple(next(question_batches(facts, 50, np.random.default_rng(seed))).facts[:, 0].tolist())
+        for seed in (0, 1, 1)
+    }
+    assert len(orders) == 2
+
+
+def test_no_facts_are_no_batch() -> None:
+    assert not list(question_batches(asked_facts([0]), 4, np.random.default_rng(0)))

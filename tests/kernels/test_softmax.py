@@ -46,7 +46,8 @@ def test_no_block_is_larger_than_the_cache_allows() -> None:
 def test_no_queries_have_no_loss() -> None:
     on_candidates = torch.zeros(5, 3)
     targets = torch.empty(0, dtype=torch.long)
-    arrays = drawn(0, 3), drawn(5, 3), targets, 0.1, 1.0, torch.empty(0, 3), on_candidates
+    bounds = torch.zeros(1, dtype=torch.long)
+    arrays = drawn(0, 3), drawn(5, 3), bounds, targets, 0.1, 1.0, torch.empty(0, 3), on_candidates
     assert softmax_gradient(*arrays, Scratch()) == 0
     assert not on_candidates.any()
 
@@ -57,10 +58,44 @@ def test_the_same_again_has_the_same_bytes() -> None:
     for _ in range(3):
         on_queries, on_candidates = torch.empty(40, 8), torch.zeros(30, 8)
         loss = softmax_gradient(
-            queries, candidates, targets, 0.1, 0.5, on_queries, on_candidates, Scratch()
+            queries,
+            candidates,
+            torch.arange(41),
+            targets,
+            0.1,
+            0.5,
+            on_queries,
+            on_candidates,
+            Scratch(),
         )
         outcomes.add((loss, on_queries.numpy().tobytes(), on_candidates.numpy().tobytes()))
     assert len(outcomes) == 1
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_targets_that_share_a_query_share_its_softmax(
+    smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(softmax, "BLOCK_BYTES", 1)
+    queries, candidates = drawn(20, 8), drawn(30, 8, seed=1)
+    counts = torch.arange(20) % 4
+    bounds, numbers = counts.cumsum(0), torch.arange(20).repeat_interleave(counts)
+    targets = torch.randperm(30, generator=torch.Generator().manual_seed(2))[: len(numbers)]
+    together = torch.empty(20, 8), torch.zeros(30, 8)
+    alone = torch.empty(len(numbers), 8), torch.zeros(30, 8)
+    loss = softmax_gradient(
+        queries, candidates, torch.cat([torch.zeros(1, dtype=torch.long), bounds]), targets,
+        smoothing, 0.5, *together, Scratch(),
+    )  # fmt: skip
+    singly = softmax_gradient(
+        queries[numbers], candidates, torch.arange(len(numbers) + 1), targets, smoothing, 0.5,
+        *alone, Scratch(),
+    )  # fmt: skip
+    assert loss == pytest.approx(singly)
+    torch.testing.assert_close(together[1], alone[1])
+    torch.testing.assert_close(
+        together[0], torch.zeros(20, 8).index_add(0, numbers, alone[0]), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_buffers_begin_at_a_line_of_the_cache() -> None:

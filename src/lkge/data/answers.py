@@ -40,9 +40,9 @@ class KnownAnswers:
         packed = pack(facts[:, 0], facts[:, 1])
         order = np.lexsort((snapshots, facts[:, 2], packed))
         packed, objects, snapshots = packed[order], facts[order, 2], snapshots[order]
-        first = _starts_run(packed) | _starts_run(objects)
+        first = starts_run(packed) | starts_run(objects)
         packed, objects, snapshots = packed[first], objects[first], snapshots[first]
-        starts = np.flatnonzero(_starts_run(packed))
+        starts = np.flatnonzero(starts_run(packed))
         return cls(
             keys=packed[starts],
             offsets=np.append(starts, len(packed)).astype(np.int64),
@@ -88,7 +88,7 @@ class KnownAnswers:
         queries, objects = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
         queries, objects, places = queries[~known], objects[~known], places[~known]
-        keys, counts = self._with_keys(queries[_starts_run(queries)])
+        keys, counts = self._with_keys(queries[starts_run(queries)])
         return self._of_counts(
             keys,
             counts + _occurrences(queries, keys),
@@ -178,7 +178,7 @@ def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> npt.NDArray[np.in
     return (np.asarray(subjects, dtype=np.int64) << 32) | np.asarray(relations, dtype=np.int64)
 
 
-def _starts_run(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+def starts_run(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     """True where a value differs from the one before it; the first always does."""
     starts = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=starts[1:])
@@ -190,7 +190,7 @@ def _distinct(facts: Facts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32
     queries, objects = pack(facts[:, 0], facts[:, 1]), facts[:, 2]
     order = np.lexsort((objects, queries))
     queries, objects = queries[order], objects[order]
-    first = _starts_run(queries) | _starts_run(objects)
+    first = starts_run(queries) | starts_run(objects)
     return queries[first], objects[first]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lkge.data.answers import pack, starts_run
 from lkge.data.snapshots import Facts
 
 
@@ -46,6 +47,23 @@ def batches(
             corruptions=generator.integers(0, num_entities, shape, dtype=np.int32),
             corrupt_object=generator.integers(0, 2, shape, dtype=np.bool_),
         )
+
+
+def question_batches(facts: Facts, size: int, generator: np.random.Generator) -> Iterator[Batch]:
+    """One epoch without corruptions: every fact once, questions (s, r, ·) in random order, and all
+    facts that ask one in the same batch. A batch has about `size` facts: none divides a question.
+    """
+    _, asked, counts = np.unique(
+        pack(facts[:, 0], facts[:, 1]), return_inverse=True, return_counts=True
+    )
+    order = generator.permutation(len(counts))
+    before = np.empty_like(counts)
+    before[order] = np.cumsum(counts[order]) - counts[order]
+    place = before[asked]
+    given = np.argsort(place, kind="stable")
+    for part in np.split(given, np.flatnonzero(starts_run(place[given] // size)))[1:]:
+        none = np.empty((len(part), 0), dtype=np.int32)
+        yield Batch(facts[part], none, none.astype(np.bool_))
 
 
 def refutations(

@@ -50,6 +50,7 @@ def probability_blocks(queries: Tensor, candidates: Tensor, scratch: Scratch) ->
 def softmax_gradient(
     queries: Tensor,
     candidates: Tensor,
+    bounds: Tensor,
     targets: Tensor,
     smoothing: float,
     weight: float,
@@ -60,20 +61,22 @@ def softmax_gradient(
     """The loss weight · Σ_b -Σ_e y_be log p_be, with p = softmax(queries @ candidates.T) and
     y_b = (1 - ε) on the target of b, and ε/n on every candidate.
 
-    Its gradient on queries (q, d) is written to `on_queries`, that on candidates (n, d) is added to
-    `on_candidates`. Targets (q,) are int64.
+    The targets (b,) of query q are `bounds[q]` up to `bounds[q + 1]`, both int64: targets that
+    share a query share its softmax. The gradient on queries (q, d) is written to `on_queries`, that
+    on candidates (n, d) is added to `on_candidates`.
     """
-    normalisers = torch.empty(len(queries))
+    normalisers, counts = torch.empty(len(queries)), bounds.diff().float()
     for block in probability_blocks(queries, candidates, scratch):
-        slopes = _slopes(block, targets, smoothing)
+        slopes = _slopes(block, bounds, targets, smoothing)
         normalisers[block.part] = block.normalisers
         torch.mm(slopes, candidates, out=on_queries[block.part])
         on_candidates.addmm_(slopes.T, queries[block.part], alpha=weight)
     on_queries.mul_(weight)
-    expected = candidates[targets] * (1 - smoothing)
+    expected = torch.zeros_like(queries)
+    expected.index_add_(0, _numbers(bounds), candidates[targets], alpha=1 - smoothing)
     if smoothing:
-        expected += smoothing * candidates.mean(dim=0)
-    losses = normalisers - (queries * expected).sum(dim=1)
+        expected += smoothing * counts[:, None] * candidates.mean(dim=0)
+    losses = counts * normalisers - (queries * expected).sum(dim=1)
     return weight * float(losses.sum(dtype=torch.float64))
 
 
@@ -88,24 +91,29 @@ def softmax_squares(
     scratch: Scratch,
 ) -> Tensor:
     """Add the squared slopes of each query's loss alone to `squares` (n, d), those that candidates
-    have as candidates; write each loss's gradient on its query to `on_queries` (q, d).
+    have as candidates; write each loss's gradient on its query to `on_queries` (q, d). Every query
+    has one target.
 
     Returns the slopes that the candidates `heads` (q,) have, each in the loss of its query, (q, d).
     """
-    at_heads = torch.empty(len(queries), 1)
+    at_heads, bounds = torch.empty(len(queries), 1), torch.arange(len(queries) + 1)
     for block in probability_blocks(queries, candidates, scratch):
-        slopes = _slopes(block, targets, smoothing)
+        slopes = _slopes(block, bounds, targets, smoothing)
         at_heads[block.part] = slopes.gather(1, heads[block.part, None])
         torch.mm(slopes, candidates, out=on_queries[block.part])
         squares.addmm_(slopes.square_().T, queries[block.part].square())
     return at_heads * queries
 
 
-def _slopes(block: Block, targets: Tensor, smoothing: float) -> Tensor:
-    """∂loss/∂score = p - y, in place of the probabilities."""
-    slopes = block.probabilities
-    if smoothing:
-        slopes.sub_(smoothing / slopes.shape[1])
-    rows = torch.arange(len(slopes))
-    slopes[rows, targets[block.part]] -= 1 - smoothing
+def _slopes(block: Block, bounds: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """∂loss/∂score = Σ_b (p - y_b), b the targets of each query, in place of the probabilities."""
+    slopes, part = block.probabilities, bounds[block.part.start : block.part.stop + 1]
+    slopes.sub_(smoothing / slopes.shape[1]).mul_(part.diff()[:, None])
+    taken = torch.full((int(part[-1] - part[0]),), smoothing - 1)
+    slopes.index_put_((_numbers(part), targets[part[0] : part[-1]]), taken, accumulate=True)
     return slopes
+
+
+def _numbers(bounds: Tensor) -> Tensor:
+    """The query of each target, (b,), where query q has `bounds[q]` up to `bounds[q + 1]`."""
+    return torch.repeat_interleave(torch.arange(len(bounds) - 1), bounds.diff())

@@ -18,7 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.batches import Batch, batches, refutations
+from lkge.data.batches import Batch, batches, question_batches, refutations
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
@@ -174,7 +174,9 @@ class Fit:
         negatives = self.method.negatives(self.model)
         size, entities = settings.batch_size, self.snapshot.num_entities
         return chain(
-            batches(self._edges, size, negatives, entities, generator),
+            batches(self._edges, size, negatives, entities, generator)
+            if negatives
+            else question_batches(self._edges, size, generator),
             refutations(self._retracted, size, max(1, negatives), entities, generator),
         )
 

@@ -39,8 +39,8 @@ class FusedRelations:
         queries = self.score.towards(head, tail)
         on_queries = torch.from_numpy(self._scratch.take("on queries", *queries.shape))
         loss = softmax_gradient(
-            queries, tables.relation, facts[:, 1], 0.0, self.weight / len(batch), on_queries,
-            gradient.relation.values, self._scratch,
+            queries, tables.relation, torch.arange(len(batch) + 1), facts[:, 1], 0.0,
+            self.weight / len(batch), on_queries, gradient.relation.values, self._scratch,
         )  # fmt: skip
         values = gradient.entity.values.numpy()
         scatter(values, batch.facts[:, 0], self.score.towards(on_queries, tail).numpy())

@@ -6,16 +6,20 @@ smoothing ε the target is (1 - ε) on t and ε/n on each of all n entities.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from lkge.data.batches import Batch
+from lkge.data.snapshots import Facts
 from lkge.kernels.scratch import Scratch
 from lkge.kernels.softmax import softmax_gradient, softmax_squares
 from lkge.kernels.updates import scatter
 from lkge.models.objectives.base import FactwiseObjective, add_squares_singly
 from lkge.models.objectives.contrast import SampledSoftmax
+from lkge.models.questions import Questions
 from lkge.models.scores import Bilinear, Score
 from lkge.models.tables import Gradient, Tables
 
@@ -42,13 +46,50 @@ class Softmax:
         self._for(batch).add_squares(tables, batch, squares)
 
 
-class FusedSoftmax:
-    """`PlainSoftmax` for bilinear scores on CPU: three matrix products and no second copy of the
-    scores.
+@dataclass(frozen=True)
+class Pose:
+    """Questions (h, r, ·), q of them, as queries h·r (q, d) of a bilinear score, and the gradient
+    on these, to be filled in.
 
     As f(h, r, t) = ⟨h·r, t⟩, a gradient g on the query h·r is `towards(r, g)` on h and
     `towards(h, g)` on r.
     """
+
+    score: Bilinear
+    asked: Facts
+    head: Tensor
+    relation: Tensor
+    queries: Tensor
+    on_queries: Tensor
+
+    @classmethod
+    def of(cls, score: Bilinear, tables: Tables, asked: Facts, scratch: Scratch) -> Pose:
+        """The questions of facts (q, 3), whatever their objects."""
+        rows = torch.from_numpy(asked).long()
+        head, relation = tables.entity[rows[:, 0]], tables.relation[rows[:, 1]]
+        queries = score.compose(head, relation)
+        on_queries = torch.from_numpy(scratch.take("on queries", *queries.shape))
+        return cls(score, asked, head, relation, queries, on_queries)
+
+    def slopes(self) -> tuple[Tensor, Tensor]:
+        """The gradient on heads and on relations, both (q, d)."""
+        return (
+            self.score.towards(self.relation, self.on_queries),
+            self.score.towards(self.head, self.on_queries),
+        )
+
+    def add_gradient(self, gradient: Gradient) -> None:
+        """Add the gradient on heads and relations; all entities were candidates."""
+        on_head, on_relation = self.slopes()
+        scatter(gradient.entity.values.numpy(), self.asked[:, 0], on_head.numpy())
+        scatter(gradient.relation.values.numpy(), self.asked[:, 1], on_relation.numpy())
+        gradient.entity.touched.fill_(1)
+        gradient.relation.touched[torch.from_numpy(self.asked[:, 1]).long()] = 1
+
+
+class FusedSoftmax:
+    """`PlainSoftmax` for bilinear scores on CPU: three matrix products and no second copy of the
+    scores; facts that ask the same question share one row of them."""
 
     def __init__(self, score: Bilinear, smoothing: float = 0.0) -> None:
         self.score = score
@@ -57,41 +98,29 @@ class FusedSoftmax:
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
-        facts = torch.from_numpy(batch.facts).long()
-        head, relation = tables.entity[facts[:, 0]], tables.relation[facts[:, 1]]
-        queries = self.score.compose(head, relation)
-        on_queries = self._on_queries(queries)
+        asked = Questions.of(batch.facts)
+        pose = Pose.of(self.score, tables, asked.distinct, self._scratch)
         loss = softmax_gradient(
-            queries, tables.entity, facts[:, 2], self.smoothing, 1 / len(batch), on_queries,
-            gradient.entity.values, self._scratch,
+            pose.queries, tables.entity, torch.from_numpy(asked.bounds),
+            torch.from_numpy(asked.targets).long(), self.smoothing, 1 / len(batch),
+            pose.on_queries, gradient.entity.values, self._scratch,
         )  # fmt: skip
-        on_head = self.score.towards(relation, on_queries)
-        on_relation = self.score.towards(head, on_queries)
-        scatter(gradient.entity.values.numpy(), batch.facts[:, 0], on_head.numpy())
-        scatter(gradient.relation.values.numpy(), batch.facts[:, 1], on_relation.numpy())
-        gradient.entity.touched.fill_(1)
-        gradient.relation.touched[facts[:, 1]] = 1
+        pose.add_gradient(gradient)
         return loss
 
     def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
         """See `FactwiseObjective`. The head of a fact is a candidate, too: its slope is the sum of
         what it has as the one and as the other."""
         facts = torch.from_numpy(batch.facts).long()
-        head, relation = tables.entity[facts[:, 0]], tables.relation[facts[:, 1]]
-        queries = self.score.compose(head, relation)
-        on_queries = self._on_queries(queries)
+        pose = Pose.of(self.score, tables, batch.facts, self._scratch)
         as_candidates = softmax_squares(
-            queries, tables.entity, facts[:, 2], self.smoothing, facts[:, 0], on_queries,
+            pose.queries, tables.entity, facts[:, 2], self.smoothing, facts[:, 0], pose.on_queries,
             squares.entity, self._scratch,
         )  # fmt: skip
-        on_head = self.score.towards(relation, on_queries)
-        on_relation = self.score.towards(head, on_queries)
+        on_head, on_relation = pose.slopes()
         more = (on_head + 2 * as_candidates) * on_head
         scatter(squares.entity.numpy(), batch.facts[:, 0], more.numpy())
         scatter(squares.relation.numpy(), batch.facts[:, 1], on_relation.square().numpy())
-
-    def _on_queries(self, queries: Tensor) -> Tensor:
-        return torch.from_numpy(self._scratch.take("on queries", *queries.shape))
 
 
 class PlainSoftmax:
