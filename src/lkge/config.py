@@ -44,6 +44,9 @@ class Settings:
     alpha: float = 0.01
     beta: float = 0.1
     omega: str = "printed"
+    distillation: float = 1.0
+    questions: int = 600
+    carried_sums: bool = True
     memory: int = 5000
     neighbours: int = 64
     components: int = 8
@@ -58,10 +61,13 @@ class Settings:
     def __post_init__(self) -> None:
         for name in (
             *("dim", "batch_size", "negatives", "max_epochs", "patience"),
-            *("neighbours", "components", "active_components"),
+            *("neighbours", "components", "active_components", "questions"),
         ):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        weights = ("alpha", "beta", "margin", "adversarial", "relation_weight", "n3", "l2")
+        weights = (
+            *("alpha", "beta", "distillation", "margin", "adversarial"),
+            *("relation_weight", "n3", "l2"),
+        )
         for name in ("seed", "memory", "label_smoothing", *weights):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "zero or more")
         for name in ("learning_rate", *weights):

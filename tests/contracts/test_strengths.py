@@ -18,6 +18,7 @@ STRENGTH_ZERO: dict[str, dict[str, Any]] = {
     "si": {"alpha": 0.0},
     "gem": {"memory": 0},
     "emr": {"memory": 0},
+    "evergreen": {"distillation": 0.0, "transfer": False, "carried_sums": False},
     "dicgrl": {"memory": 0, "components": 1, "active_components": 1},
 }
 """Settings at which a method is Fine-tune."""
@@ -25,7 +26,9 @@ STRENGTH_ZERO: dict[str, dict[str, Any]] = {
 WITHOUT_STRENGTH = {"fine-tune", "snapshot", "re-train", "pnn", "cwr", "mean", "lan"}
 """Methods that have no such setting."""
 
-LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "gem", "emr"}
+LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "gem", "emr"} | {
+    "evergreen"
+}
 """Methods that differ from Fine-tune by what they do with the past, and so not on the first."""
 
 DIFFERENT_FROM_THE_START = {"lkge", "mean", "lan", "dicgrl"}

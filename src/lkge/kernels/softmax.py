@@ -34,17 +34,36 @@ def probability_blocks(queries: Tensor, candidates: Tensor, scratch: Scratch) ->
 
     Shapes: queries (q, d), candidates (n, d), both float32 on CPU.
     """
-    count = len(candidates)
-    width = -(-count // STEP) * STEP
-    size = max(STEP, BLOCK_BYTES // (4 * width) // STEP * STEP)
-    buffer = torch.from_numpy(scratch.take("scores", min(size, len(queries)), width))
+    for part, scores in _score_blocks(queries, candidates, scratch):
+        yield Block(part, scores, _normalise(scores))
+
+
+def _score_blocks(
+    queries: Tensor, candidates: Tensor, scratch: Scratch
+) -> Iterator[tuple[slice, Tensor]]:
+    """queries @ candidates.T in blocks."""
+    size = max(STEP, BLOCK_BYTES // (4 * _width(candidates)) // STEP * STEP)
     for start in range(0, len(queries), size):
         part = slice(start, min(start + size, len(queries)))
-        scores = buffer[: part.stop - start, :count]
-        torch.mm(queries[part], candidates.T, out=scores)
-        highest = scores.amax(dim=1, keepdim=True)
-        sums = scores.sub_(highest).exp_().sum(dim=1, keepdim=True)
-        yield Block(part, scores.div_(sums), (highest + sums.log()).squeeze(1))
+        yield part, _scores("scores", queries[part], candidates, scratch)
+
+
+def _scores(name: str, queries: Tensor, candidates: Tensor, scratch: Scratch) -> Tensor:
+    """queries @ candidates.T in the buffer of that name."""
+    buffer = torch.from_numpy(scratch.take(name, len(queries), _width(candidates)))
+    return torch.mm(queries, candidates.T, out=buffer[:, : len(candidates)])
+
+
+def _width(candidates: Tensor) -> int:
+    return -(-len(candidates) // STEP) * STEP
+
+
+def _normalise(scores: Tensor) -> Tensor:
+    """Scores (b, n) become probabilities; the logarithms of what divides them, (b,)."""
+    highest = scores.amax(dim=1, keepdim=True)
+    sums = scores.sub_(highest).exp_().sum(dim=1, keepdim=True)
+    scores.div_(sums)
+    return (highest + sums.log()).squeeze(1)
 
 
 def softmax_gradient(
@@ -78,6 +97,35 @@ def softmax_gradient(
         expected += smoothing * counts[:, None] * candidates.mean(dim=0)
     losses = counts * normalisers - (queries * expected).sum(dim=1)
     return weight * float(losses.sum(dtype=torch.float64))
+
+
+def distil_gradient(
+    queries: Tensor,
+    candidates: Tensor,
+    taught_queries: Tensor,
+    taught_candidates: Tensor,
+    weights: Tensor,
+    on_queries: Tensor,
+    on_candidates: Tensor,
+    scratch: Scratch,
+) -> float:
+    """The loss Σ_q w_q · -Σ_e y_qe log p_qe, with p = softmax(queries @ candidates.T) and
+    y = softmax(taught_queries @ taught_candidates.T), zero on candidates that had not come yet.
+
+    Shapes: both queries (q, d), candidates (n, d), taught candidates (k ≤ n, d), weights (q,). The
+    gradient on queries is written to `on_queries`, that on candidates added to `on_candidates`.
+    """
+    losses, taught = torch.empty(len(queries)), len(taught_candidates)
+    for part, scores in _score_blocks(queries, candidates, scratch):
+        wanted = _scores("wanted", taught_queries[part], taught_candidates, scratch)
+        _normalise(wanted)
+        expected = torch.bmm(scores[:, None, :taught], wanted[:, :, None]).flatten()
+        losses[part] = _normalise(scores) - expected
+        scores[:, :taught].sub_(wanted)
+        slopes = scores.mul_(weights[part, None])
+        torch.mm(slopes, candidates, out=on_queries[part])
+        on_candidates.addmm_(slopes.T, queries[part])
+    return float((weights * losses).sum(dtype=torch.float64))
 
 
 def softmax_squares(

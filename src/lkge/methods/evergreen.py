@@ -1,0 +1,115 @@
+"""Evergreen: answer old questions as before, whoever has come since, and learn the new facts.
+
+    L = (1 - λ) · L_new + λ · mean over (h, r) ~ profile of CE(p_{i-1}(· | h, r), p(· | h, r)),
+    λ = δ·|D_old| / (δ·|D_old| + |D_i|),
+
+p_{i-1} the softmax of the last snapshot's tables over the entities known then, p that of the model
+over all. Old facts are gone; their profile, how often each entity took each relation, tells which
+questions to ask again. The squared gradients that Adagrad has summed up stay with the rows: what
+has much evidence moves little, what is new moves fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from lkge.config import Settings
+from lkge.data.snapshots import Facts, Snapshot
+from lkge.methods.base import Method, State, register
+from lkge.methods.parts.profile import Profile
+from lkge.methods.parts.transfer import transfer
+from lkge.models.model import ASK, Model, stream
+from lkge.models.objectives.distillation import Distillation, distillation
+from lkge.models.tables import Gradient, no_tables
+
+SUMS = "optimizer."
+
+
+@register
+class Evergreen(Method):
+    """Made for bilinear scores and the softmax, `--preset evergreen`; it runs on any."""
+
+    name: ClassVar[str] = "evergreen"
+    summary: ClassVar[str] = "answer old questions as the last model did; the house's own method"
+    keeps: ClassVar[str] = "how often each entity took each relation, and the optimizer's sums"
+    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (0.3, 1.0, 3.0)}
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._profile = Profile()
+        self._optimizer: State = {}
+        self._old = no_tables(settings.dim, settings.device)
+        self._distillation: Distillation | None = None
+        self._share = 0.0
+        self._snapshot = 0
+        self._steps = torch.zeros(1, dtype=torch.int64)
+
+    def retract(self, facts: Facts) -> None:
+        """They no longer count."""
+        self._profile = self._profile.without(facts)
+
+    def grow(self, model: Model, snapshot: Snapshot) -> None:
+        """Keep the tables as the teacher, draw new rows."""
+        self._old = model.tables.clone()
+        super().grow(model, snapshot)
+        if self.settings.transfer:
+            model.tables = transfer(model.score, snapshot.train, model.tables, self._old)
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """The last tables become the teacher, weighed by the facts that made them."""
+        self._snapshot, self._steps = snapshot.index, torch.zeros(1, dtype=torch.int64)
+        old = self.settings.distillation * self._profile.num_facts
+        self._share = old / max(1, old + len(snapshot.train))
+        if self._share:
+            self._distillation = distillation(model.score, self._old, model.fused)
+
+    def penalty(self, model: Model, gradient: Gradient) -> float:
+        """Give the gradient of L_new its share, and ask some old questions again."""
+        if self._distillation is None:
+            return 0.0
+        generator = stream(self.settings.seed, ASK, self._snapshot, int(self._steps))
+        self._steps += 1
+        asked, shares = self._profile.draw(self.settings.questions, generator)
+        for part in gradient:
+            part.values.mul_(1 - self._share)
+        return self._distillation.add_gradient(model.tables, asked, self._share * shares, gradient)
+
+    def optimizer_state(self) -> State | None:
+        """The sums of the last snapshot."""
+        return self._optimizer if self.settings.carried_sums else None
+
+    def keep_optimizer(self, state: State) -> None:
+        """See `Method`."""
+        self._optimizer = state
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Remember which questions were answered, and forget the answers."""
+        self._profile = self._profile.with_facts(snapshot.train)
+        self._distillation = None
+
+    def state(self) -> State:
+        """The profile, and what the optimizer has gathered."""
+        return self._profile.named() | {
+            SUMS + name: tensor for name, tensor in self._optimizer.items()
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._profile = Profile.from_named(state)
+        self._optimizer = {
+            name.removeprefix(SUMS): tensor
+            for name, tensor in state.items()
+            if name.startswith(SUMS)
+        }
+
+    def working_state(self) -> State:
+        """How many steps have asked."""
+        return {"steps": self._steps.clone()}
+
+    def load_working_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._steps = state["steps"].clone()
