@@ -26,8 +26,8 @@ STRENGTH_ZERO: dict[str, dict[str, Any]] = {
 WITHOUT_STRENGTH = {"fine-tune", "snapshot", "re-train", "pnn", "cwr", "mean", "lan"}
 """Methods that have no such setting."""
 
-LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "gem", "emr"} | {
-    "evergreen"
+LIKE_FINE_TUNE_AT_FIRST = {
+    *("snapshot", "re-train", "pnn", "cwr", "si", "ewc", "gem", "emr", "evergreen"),
 }
 """Methods that differ from Fine-tune by what they do with the past, and so not on the first."""
 
