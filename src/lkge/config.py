@@ -47,6 +47,7 @@ class Settings:
     distillation: float = 1.0
     questions: int = 600
     carried_sums: bool = True
+    averaging: bool = True
     memory: int = 5000
     neighbours: int = 64
     components: int = 8

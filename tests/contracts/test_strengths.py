@@ -18,7 +18,12 @@ STRENGTH_ZERO: dict[str, dict[str, Any]] = {
     "si": {"alpha": 0.0},
     "gem": {"memory": 0},
     "emr": {"memory": 0},
-    "evergreen": {"distillation": 0.0, "transfer": False, "carried_sums": False},
+    "evergreen": {
+        "distillation": 0.0,
+        "transfer": False,
+        "carried_sums": False,
+        "averaging": False,
+    },
     "dicgrl": {"memory": 0, "components": 1, "active_components": 1},
 }
 """Settings at which a method is Fine-tune."""
@@ -26,12 +31,10 @@ STRENGTH_ZERO: dict[str, dict[str, Any]] = {
 WITHOUT_STRENGTH = {"fine-tune", "snapshot", "re-train", "pnn", "cwr", "mean", "lan"}
 """Methods that have no such setting."""
 
-LIKE_FINE_TUNE_AT_FIRST = {
-    *("snapshot", "re-train", "pnn", "cwr", "si", "ewc", "gem", "emr", "evergreen"),
-}
+LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "gem", "emr"}
 """Methods that differ from Fine-tune by what they do with the past, and so not on the first."""
 
-DIFFERENT_FROM_THE_START = {"lkge", "mean", "lan", "dicgrl"}
+DIFFERENT_FROM_THE_START = {"lkge", "mean", "lan", "dicgrl", "evergreen"}
 
 
 def settings_for(name: str, **changes: Any) -> Settings:

@@ -40,6 +40,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "distillation": (STRENGTH, "δ: weight of old answers against new facts (evergreen); 0: none."),
     "questions": (STRENGTH, "Old questions that evergreen asks again with every batch."),
     "carried_sums": (STRENGTH, "Evergreen's optimizer goes on with what it has gathered."),
+    "averaging": (STRENGTH, "Evergreen answers with a running mean of what it learns."),
     "memory": (STRENGTH, "Old facts kept by GEM, EMR and DiCGRL."),
     "neighbours": (STRENGTH, "Facts of an entity that MEAN and LAN look at, at most."),
     "components": (STRENGTH, "Parts that DiCGRL divides an entity's vector into."),

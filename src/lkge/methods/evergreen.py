@@ -6,7 +6,8 @@
 p_{i-1} the softmax of the last snapshot's tables over the entities known then, p that of the model
 over all. Old facts are gone; their profile, how often each entity took each relation, tells which
 questions to ask again. The squared gradients that Adagrad has summed up stay with the rows: what
-has much evidence moves little, what is new moves fast.
+has much evidence moves little, what is new moves fast. The tables that answer are a running mean
+of those that learn.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from torch import Tensor
 from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State, register
+from lkge.methods.parts.average import Average
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.transfer import transfer
 from lkge.models.model import ASK, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
-from lkge.models.tables import Gradient, no_tables
+from lkge.models.tables import Gradient, Tables, no_tables
 
 SUMS = "optimizer."
 
@@ -46,7 +48,8 @@ class Evergreen(Method):
         self._distillation: Distillation | None = None
         self._share = 0.0
         self._snapshot = 0
-        self._steps = torch.zeros(1, dtype=torch.int64)
+        self._average: Average | None = None
+        self._steps = 0
 
     def retract(self, facts: Facts) -> None:
         """They no longer count."""
@@ -61,7 +64,8 @@ class Evergreen(Method):
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """The last tables become the teacher, weighed by the facts that made them."""
-        self._snapshot, self._steps = snapshot.index, torch.zeros(1, dtype=torch.int64)
+        self._snapshot, self._steps = snapshot.index, 0
+        self._average = Average.of(model.tables) if self.settings.averaging else None
         old = self.settings.distillation * self._profile.num_facts
         self._share = old / max(1, old + len(snapshot.train))
         if self._share:
@@ -71,12 +75,21 @@ class Evergreen(Method):
         """Give the gradient of L_new its share, and ask some old questions again."""
         if self._distillation is None:
             return 0.0
-        generator = stream(self.settings.seed, ASK, self._snapshot, int(self._steps))
-        self._steps += 1
+        generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
         asked, shares = self._profile.draw(self.settings.questions, generator)
         for part in gradient:
             part.values.mul_(1 - self._share)
         return self._distillation.add_gradient(model.tables, asked, self._share * shares, gradient)
+
+    def after_step(self, model: Model, gradient: Gradient) -> None:
+        """Take the step into the mean."""
+        self._steps += 1
+        if self._average is not None:
+            self._average.update(model.tables, self._steps)
+
+    def served(self, model: Model) -> Tables:
+        """The mean."""
+        return self._average.tables if self._average is not None else model.tables
 
     def optimizer_state(self) -> State | None:
         """The sums of the last snapshot."""
@@ -87,7 +100,9 @@ class Evergreen(Method):
         self._optimizer = state
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
-        """Remember which questions were answered, and forget the answers."""
+        """Remember which questions were answered, and forget the answers; go on from the mean."""
+        model.tables = self.served(model)
+        self._average = None
         self._profile = self._profile.with_facts(snapshot.train)
         self._distillation = None
 
@@ -107,9 +122,12 @@ class Evergreen(Method):
         }
 
     def working_state(self) -> State:
-        """How many steps have asked."""
-        return {"steps": self._steps.clone()}
+        """The mean, and how many steps it is of."""
+        steps = {"steps": torch.tensor([self._steps])}
+        return steps | (self._average.tables.named("mean") if self._average is not None else {})
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._steps = state["steps"].clone()
+        self._steps = int(state["steps"])
+        if self._average is not None:
+            self._average = Average(Tables.from_named(state, "mean"))
