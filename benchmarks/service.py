@@ -89,7 +89,7 @@ def main() -> None:
 
 def make(folder: Path, entities: int, dim: int) -> None:
     """A graph that was learned for an epoch: how well is of no matter here."""
-    graph = living.init(folder, dim=dim, max_epochs=1)
+    graph = living.init(folder, method="lkge", dim=dim, max_epochs=1)
     generator = np.random.default_rng(entities)
     popular = generator.permutation(entities)
     objects = popular[(generator.zipf(1.3, FACTS_PER_ENTITY * entities) - 1) % entities]

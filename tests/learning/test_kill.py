@@ -125,7 +125,7 @@ def test_a_run_killed_at_any_moment_ends_like_one_that_was_not(
 @pytest.mark.usefixtures("one_thread")
 def test_ctrl_c_prints_a_command_that_goes_on(graph: Path, tmp_path: Path) -> None:
     run = tmp_path / "my run"
-    changes: dict[str, Any] = {"max_epochs": 150, "patience": 150, "dim": 8}
+    changes: dict[str, Any] = {"method": "lkge", "max_epochs": 150, "patience": 150, "dim": 8}
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in changes.items()]
     words: Words = ["-m", "lkge", "run", "--dataset", graph, "--out", run, "--quiet", *flags]
     with started(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
