@@ -12,7 +12,7 @@ from tests.learning.made import made_graph, names_of, single_threaded, without_s
 
 import lkge
 from lkge import api
-from lkge.config import Settings, from_toml
+from lkge.config import EVERGREEN, Settings, from_toml
 from lkge.data.files import held
 from lkge.data.folders import write_growing_graph
 from lkge.data.snapshots import GrowingGraph, no_facts
@@ -21,7 +21,13 @@ from lkge.errors import DamagedFile, DataError, RunError, SettingsError, Unknown
 from lkge.learning.checkpoint import Checkpoints
 from lkge.learning.progress import EpochFinished, Event, RunFinished, RunStarted, SnapshotFinished
 
-SMALL: dict[str, Any] = {"dim": 8, "batch_size": 32, "max_epochs": 3, "patience": 3}
+SMALL: dict[str, Any] = {
+    "method": "lkge",
+    "dim": 8,
+    "batch_size": 32,
+    "max_epochs": 3,
+    "patience": 3,
+}
 FILES = {
     "config.toml",
     "graph.json",
@@ -131,6 +137,30 @@ def test_single_settings_outweigh_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ({}, EVERGREEN),
+        ({"method": "evergreen"}, EVERGREEN),
+        ({"preset": "evergreen", "method": "re-train"}, {**EVERGREEN, "method": "re-train"}),
+        ({"preset": "paper"}, {"method": "lkge"}),
+        ({"method": "lkge"}, {}),
+        ({"method": "snapshot"}, {"method": "snapshot"}),
+    ],
+)
+def test_a_run_is_evergreen_unless_a_preset_or_another_method_is_named(
+    words: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    small = {"dim": 8, "max_epochs": 1}
+    found = api.run(GRAPH, **words, **small).results.settings
+    assert found == Settings(dataset="made").with_changes({**expected, **small}).to_dict()
+
+
+def test_settings_leave_nothing_to_a_preset() -> None:
+    with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
+        api.run(GRAPH, settings=Settings(), preset="paper")
+
+
+@pytest.mark.parametrize(
     ("change", "error"),
     [
         ({"dimension": 8}, SettingsError),
@@ -138,6 +168,8 @@ def test_single_settings_outweigh_settings(tmp_path: Path) -> None:
         ({"dim": 0}, SettingsError),
         ({"method": "lkgee"}, UnknownName),
         ({"score": "transee"}, UnknownName),
+        ({"preset": "papers"}, SettingsError),
+        ({"method": ["lkge"]}, SettingsError),
         ({"backend": "numba", "device": "cuda"}, SettingsError),
     ],
 )

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from lkge.cli import app
 from lkge.cli.ask import bar
 from lkge.cli.grow import HELD_OUT, KEPT
-from lkge.config import LIVING, Settings
+from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, Settings
 from lkge.living import open as open_graph
 from lkge.store import graph as store_graph
 from lkge.store.inbox import accept
@@ -112,6 +112,20 @@ class TestInit:
         expected = Settings().with_changes(LIVING).with_changes({"dim": 8, "seed": 5})
         assert made["settings"] == expected.to_dict()
 
+    def test_a_preset_is_named_or_comes_with_the_method(self, tmp_path: Path) -> None:
+        config = written(tmp_path / "c.toml", "dim = 16\nbatch_size = 64\n")
+        words = ("--config", config, "--dim", "8")
+        named = tree("init", tmp_path / "named", "--preset", "evergreen", *words)
+        implied = tree("init", tmp_path / "implied", "--method", "evergreen", *words)
+        few = {**EVERGREEN, **LIVING_PRESETS["evergreen"], "dim": 8, "batch_size": 64}
+        assert named["settings"] == implied["settings"] == Settings().with_changes(few).to_dict()
+
+    def test_evergreen_learns_and_goes_on(self, tmp_path: Path, more: Path) -> None:
+        facts = written(tmp_path / "first.tsv", ring(0, 20))
+        words = ("--preset", "evergreen", *SMALL, "--from", facts, "--quiet")
+        assert tree("init", tmp_path / "KG", *words)["log"][1]["entities"] == 20
+        assert tree("add", tmp_path / "KG", more, "--quiet")[0]["new_entities"] == 10
+
     def test_the_options_are_kept(self, tmp_path: Path) -> None:
         done("init", tmp_path / "KG", "--dim", "8", "--keep", "3", "--no-known")
         assert Store(tmp_path / "KG").options == Options(keep=3, known=False)
@@ -134,6 +148,7 @@ class TestInit:
         refused = lkge("init", kg, "--from-run", run, "--dim", "9")
         assert_refused(refused, "dim = 8", "leave dim out")
         assert_refused(lkge("init", kg, "--from-run", run, "--config", facts), "--config")
+        assert_refused(lkge("init", kg, "--from-run", run, "--preset", "paper"), "leave preset out")
         assert not kg.exists()
         made = tree("init", kg, "--from-run", run, "--max-epochs", "2")
         assert made["settings"]["max_epochs"] == 2
@@ -145,6 +160,7 @@ class TestInit:
         [
             (["--method", "lkgee"], ["lkgee", "'lkge'"]),
             (["--dim", "0"], ["dim = 0"]),
+            (["--preset", "papers"], ["'papers'", "evergreen, paper"]),
             (["--from", "absent.tsv"], ["absent.tsv", "no such file"]),
             (["--from-run", "absent"], ["absent", "not a finished run"]),
             (["--config", "absent.toml"], ["absent.toml"]),

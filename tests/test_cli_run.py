@@ -11,9 +11,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lkge.cli import app
-from lkge.cli.flags import HELP, option, settings_from
+from lkge.cli.flags import HELP, option
 from lkge.cli.run import default_folder, resume_line
-from lkge.config import Settings
+from lkge.config import EVERGREEN, Settings
 from lkge.errors import DataError
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
 from lkge.learning.progress import RunFinished, RunStarted
@@ -102,10 +102,37 @@ def test_every_setting_is_a_flag_and_every_flag_a_setting() -> None:
 
 def test_without_flags_the_defaults_hold(api: FakeApi) -> None:
     assert lkge("run").exit_code == 0
-    assert api.settings == Settings()
+    assert api.settings == Settings().with_changes(EVERGREEN)
     assert [name for name, _ in api.asked] == ["load", "run"]
     assert api.asked[0][1] == {"name": "brick", "data": None}
-    assert api.asked[1][1]["out"] == Path("runs/brick-lkge-11")
+    assert api.asked[1][1]["out"] == Path("runs/brick-evergreen-11")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--method", "evergreen"], EVERGREEN),
+        (["--method", "lkge"], {}),
+        (["--preset", "paper"], {"method": "lkge"}),
+        (["--preset", "evergreen", "--method", "re-train"], {**EVERGREEN, "method": "re-train"}),
+    ],
+)
+def test_a_preset_is_named_or_comes_with_the_method(
+    api: FakeApi, words: list[str], expected: dict[str, Any]
+) -> None:
+    assert lkge("run", *words).exit_code == 0
+    assert api.settings == Settings().with_changes(expected)
+
+
+def test_an_unknown_preset_is_one_line(api: FakeApi) -> None:
+    assert_refused(lkge("run", "--preset", "papers"), "'papers'", "evergreen, paper")
+    assert api.asked == []
+
+
+def test_the_help_shows_the_settings_of_evergreen() -> None:
+    run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    shown = {each.name: each.default for each in run.params if each.name in HELP}
+    assert shown == Settings().with_changes(EVERGREEN).to_dict()
 
 
 CHOICES: dict[str, Any] = {
@@ -115,7 +142,7 @@ CHOICES: dict[str, Any] = {
     "omega": "squared",
     "backend": "torch",
 }
-"""Another value than the default, where not every value will do."""
+"""Another value than the paper's, where not every value will do."""
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
@@ -126,16 +153,54 @@ def test_each_flag_sets_its_field(api: FakeApi, field: dataclasses.Field[Any]) -
         other = "other" if isinstance(field.default, str) else field.default + 1
         value = CHOICES.get(field.name, other)
         words = [option(field.name), str(value)]
-    assert lkge("run", *words).exit_code == 0
+    assert lkge("run", "--preset", "paper", *words).exit_code == 0
     assert api.settings == Settings().with_changes({field.name: value})
 
 
-def test_a_flag_outweighs_the_file_and_the_file_the_defaults(api: FakeApi, tmp_path: Path) -> None:
+FILE = {"dim": 30, "seed": 5, "transfer": True, "margin": 2.0, "max_epochs": 7}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {**EVERGREEN, **FILE}),
+        (["--preset", "paper"], FILE),
+        (["--method", "lkge"], FILE),
+        (["--dim", "200", "--no-transfer"], {**EVERGREEN, **FILE, "dim": 200, "transfer": False}),
+        (["--preset", "paper", "--dim", "200"], {**FILE, "dim": 200}),
+    ],
+)
+def test_a_flag_outweighs_the_file_and_the_file_the_preset(
+    api: FakeApi, tmp_path: Path, words: list[str], expected: dict[str, Any]
+) -> None:
     config = tmp_path / "my.toml"
-    config.write_text("dim = 30\nseed = 5\ntransfer = false\nmargin = 2\n", encoding="utf-8")
-    assert lkge("run", "--config", config, "--dim", "200", "--transfer").exit_code == 0
-    assert api.settings == Settings(dim=200, seed=5, transfer=True, margin=2.0)
-    assert settings_from(config, {}) == Settings(dim=30, seed=5, transfer=False, margin=2.0)
+    lines = "dim = 30\nseed = 5\ntransfer = true\nmargin = 2\nmax_epochs = 7\n"
+    config.write_text(lines, encoding="utf-8")
+    assert lkge("run", "--config", config, *words).exit_code == 0
+    assert api.settings == Settings().with_changes(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {"method": "ewc"}),
+        (["--method", "evergreen"], EVERGREEN),
+        (["--preset", "evergreen"], {**EVERGREEN, "method": "ewc"}),
+    ],
+)
+def test_a_method_in_the_file_is_a_method_that_is_named(
+    api: FakeApi, tmp_path: Path, words: list[str], expected: dict[str, Any]
+) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text('method = "ewc"\n', encoding="utf-8")
+    assert lkge("run", "--config", config, *words).exit_code == 0
+    assert api.settings == Settings().with_changes(expected)
+
+
+def test_the_file_of_a_run_is_all_its_settings(api: FakeApi, tmp_path: Path) -> None:
+    lkge("run", "--out", "r", "--method", "lkge", "--dim", "8")
+    assert lkge("run", "--config", "r/config.toml", "--preset", "evergreen").exit_code == 0
+    assert api.settings == Settings(dim=8)
 
 
 def test_data_and_out_are_passed_on(api: FakeApi, tmp_path: Path) -> None:
@@ -158,7 +223,7 @@ def test_the_table_and_the_page_are_printed(api: FakeApi) -> None:
     result = lkge("run")
     assert "lkge learns brick" in result.stdout
     assert "0.500" in result.stdout
-    assert "open runs/brick-lkge-11/index.html" in result.stdout
+    assert "open runs/brick-evergreen-11/index.html" in result.stdout
 
 
 def test_what_a_method_cannot_do_is_printed(api: FakeApi) -> None:
@@ -188,7 +253,7 @@ def test_json_is_all_there_is_on_stdout(api: FakeApi) -> None:
 
 def test_an_existing_folder_is_not_overwritten(api: FakeApi) -> None:
     assert lkge("run").exit_code == 0
-    assert_refused(lkge("run"), "runs/brick-lkge-11", "--resume", "--out")
+    assert_refused(lkge("run"), "runs/brick-evergreen-11", "--resume", "--out")
     assert len(api.asked) == 2
 
 
@@ -204,6 +269,7 @@ def test_resume_takes_no_other_settings(api: FakeApi) -> None:
     refused = lkge("run", "--resume", "r", "--dim", "200", "--no-transfer", "--out", "q")
     assert_refused(refused, "--resume", "--dim", "--transfer", "--out")
     assert_refused(lkge("run", "--resume", "r", "--config", "c.toml"), "--config")
+    assert_refused(lkge("run", "--resume", "r", "--preset", "paper"), "--preset")
 
 
 def test_resume_needs_a_run_folder(api: FakeApi) -> None:

@@ -11,7 +11,20 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from lkge.config import BACKENDS, OBJECTIVES, OMEGAS, OPTIMIZERS, Settings, from_toml
+from lkge.config import (
+    BACKENDS,
+    EVERGREEN,
+    LIVING,
+    LIVING_PRESETS,
+    OBJECTIVES,
+    OMEGAS,
+    OPTIMIZERS,
+    PRESETS,
+    Settings,
+    chosen_settings,
+    from_toml,
+    settings_with,
+)
 from lkge.errors import SettingsError
 
 CHOICES: dict[str, Any] = {
@@ -128,13 +141,82 @@ def test_unknown_key() -> None:
         Settings().with_changes({"dimension": 3})
 
 
-def test_changes_outweigh_the_base_and_the_base_the_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "my.toml"
-    path.write_text("dim = 30\nseed = 5\n", encoding="utf-8")
+def test_changes_outweigh_the_settings_that_they_change() -> None:
     base = Settings(seed=1, patience=9)
-    settings = from_toml(path, base).with_changes({"dim": 40})
-    assert settings == Settings(dim=40, seed=5, patience=9)
+    assert base.with_changes({"dim": 40, "seed": 5}) == Settings(dim=40, seed=5, patience=9)
     assert base == Settings(seed=1, patience=9)
+
+
+def test_what_a_file_leaves_out_is_the_papers_whatever_its_method(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text("dim = 30\nmethod = 'evergreen'\n", encoding="utf-8")
+    assert from_toml(path) == Settings(dim=30, method="evergreen")
+
+
+RE_TRAIN = {"method": "re-train"}
+RULE = [
+    (None, {}, EVERGREEN),
+    (None, {"method": "evergreen"}, EVERGREEN),
+    (None, {"method": "evergreen", "dim": 8}, {**EVERGREEN, "dim": 8}),
+    (None, {"dim": 8, "transfer": True}, {**EVERGREEN, "dim": 8, "transfer": True}),
+    (None, {"method": "lkge"}, {}),
+    (None, RE_TRAIN, RE_TRAIN),
+    (None, {"method": "of another package"}, {"method": "of another package"}),
+    ("evergreen", {}, EVERGREEN),
+    ("evergreen", RE_TRAIN, {**EVERGREEN, **RE_TRAIN}),
+    ("paper", {}, {}),
+    ("paper", {"method": "evergreen"}, {"method": "evergreen"}),
+    ("paper", {"dim": 8}, {"dim": 8}),
+]
+
+
+@pytest.mark.parametrize(("preset", "changes", "expected"), RULE)
+def test_the_preset_is_the_one_that_is_named_or_that_of_the_method(
+    preset: str | None, changes: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert settings_with(changes, preset) == Settings().with_changes(expected)
+
+
+def test_the_preset_of_the_paper_is_its_lkge() -> None:
+    assert settings_with({}, "paper") == Settings(method="lkge") == Settings()
+
+
+FEW = LIVING_PRESETS["evergreen"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "expected"),
+    [
+        (None, {}, LIVING),
+        (None, RE_TRAIN, {**LIVING, **RE_TRAIN}),
+        (None, {"method": "evergreen"}, {**EVERGREEN, **FEW}),
+        ("paper", {"batch_size": 7}, {**LIVING, "batch_size": 7}),
+        ("evergreen", {}, {**EVERGREEN, **FEW}),
+        ("evergreen", RE_TRAIN, {**EVERGREEN, **FEW, **RE_TRAIN}),
+        ("evergreen", {"batch_size": 7}, {**EVERGREEN, **FEW, "batch_size": 7}),
+    ],
+)
+def test_a_living_graph_is_the_papers_unless_evergreen_is_named(
+    preset: str | None, changes: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert settings_with(changes, preset, living=True) == Settings().with_changes(expected)
+
+
+def test_every_preset_has_differences_for_living_graphs() -> None:
+    assert set(LIVING_PRESETS) == set(PRESETS)
+
+
+@pytest.mark.parametrize("preset", ["papers", "lkge", ""])
+def test_an_unknown_preset_names_those_that_are_known(preset: str) -> None:
+    with pytest.raises(SettingsError, match=f"no preset '{preset}'; known are: evergreen, paper"):
+        settings_with({}, preset)
+
+
+def test_settings_and_a_preset_exclude_each_other() -> None:
+    assert chosen_settings(Settings(seed=5), {"dim": 8}, None) == Settings(seed=5, dim=8)
+    assert chosen_settings(None, {"dim": 8}, "paper") == Settings(dim=8)
+    with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
+        chosen_settings(Settings(), {}, "paper")
 
 
 @pytest.mark.parametrize(

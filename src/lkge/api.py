@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lkge.config import Settings, from_toml
+from lkge.config import Settings, chosen_settings, from_toml
 from lkge.data import catalog
 from lkge.data.files import held, unfinished, write_text_atomically
 from lkge.data.snapshots import GrowingGraph
@@ -63,16 +63,20 @@ def run(
     *,
     out: Path | str | None = None,
     listener: Listener = ignore,
+    preset: str | None = None,
     settings: Settings | None = None,
     **changes: Any,
 ) -> Run:
     """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`.
 
+    They outweigh `preset`, which is "evergreen" or "paper"; unless told it is that of the method,
+    and the method is evergreen. `settings` are all settings, and leave nothing to a preset.
+
     With `out` everything is kept in that folder, which must be new or empty, and a run that was
     interrupted goes on by `resume`.
     """
-    base = settings or Settings(dataset=graph.name)
-    chosen = base.with_changes(changes)
+    named = {"dataset": graph.name, **changes} if settings is None else changes
+    chosen = chosen_settings(settings, named, preset)
     if out is None:
         rehearse(chosen, listener)
         learned = Loop(graph, chosen, None, listener).run()

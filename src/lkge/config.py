@@ -99,6 +99,32 @@ class Settings:
         return "".join(f"{name} = {_literal(value)}\n" for name, value in self.to_dict().items())
 
 
+EVERGREEN: Mapping[str, Any] = MappingProxyType(
+    {
+        "method": "evergreen",
+        "score": "complex",
+        "dim": 200,
+        "batch_size": 1500,
+        "optimizer": "adagrad",
+        "learning_rate": 0.1,
+        "objective": "softmax",
+        "n3": 0.05,
+        "max_epochs": 12,
+        "patience": 2,
+        "transfer": False,
+    }
+)
+"""Where the settings of evergreen, and of the base model that it is made for, differ."""
+
+PAPER = "paper"
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"evergreen": EVERGREEN, PAPER: MappingProxyType({})}
+)
+"""Name → where its settings differ from the paper's."""
+
+METHOD, LIVING_METHOD = "evergreen", "lkge"
+"""Where no method is named: that of a run, and that of a living graph."""
+
 LIVING: Mapping[str, Any] = MappingProxyType(
     {
         "learning_rate": 1e-3,
@@ -109,7 +135,15 @@ LIVING: Mapping[str, Any] = MappingProxyType(
         "beta": 1.0,
     }
 )
-"""Where the defaults of a living graph differ: it learns a few facts at a time."""
+"""Where the paper's preset differs for a living graph: it learns a few facts at a time."""
+
+LIVING_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "evergreen": MappingProxyType({"batch_size": 512, "max_epochs": 30, "patience": 5}),
+        PAPER: LIVING,
+    }
+)
+"""Preset → where it differs for a living graph."""
 
 OPTIMIZERS = ("adam", "adagrad")
 OBJECTIVES = ("margin", "softmax", "sampled")
@@ -117,8 +151,45 @@ OMEGAS = ("printed", "squared")
 BACKENDS = ("auto", "numba", "torch")
 
 
-def from_toml(path: Path, base: Settings | None = None) -> Settings:
-    """Settings from a flat TOML file, on top of `base`."""
+def preset_of(method: str) -> str:
+    """The preset that a method has where none is named: its own, or else the paper's."""
+    return method if method in PRESETS else PAPER
+
+
+def settings_with(
+    changes: Mapping[str, Any], preset: str | None = None, *, living: bool = False
+) -> Settings:
+    """`changes` on top of a preset, or where none is named on top of that of the method."""
+    method = Settings(method=LIVING_METHOD if living else METHOD).with_changes(changes).method
+    name = preset_of(method) if preset is None else preset
+    if name not in PRESETS:
+        raise SettingsError(f"there is no preset {name!r}; known are: {', '.join(PRESETS)}")
+    few = LIVING_PRESETS[name] if living else {}
+    return Settings().with_changes({**PRESETS[name], **few, **changes})
+
+
+def chosen_settings(
+    settings: Settings | None,
+    changes: Mapping[str, Any],
+    preset: str | None,
+    *,
+    living: bool = False,
+) -> Settings:
+    """`changes` on top of `settings`, or where there are none on top of a preset."""
+    if settings is None:
+        return settings_with(changes, preset, living=living)
+    if preset is not None:
+        raise SettingsError(f"settings leave nothing to the preset {preset!r}; leave it out")
+    return settings.with_changes(changes)
+
+
+def from_toml(path: Path) -> Settings:
+    """Settings from a flat TOML file, such as that of a run; what it leaves out is the paper's."""
+    return Settings().with_changes(changes_in(path))
+
+
+def changes_in(path: Path) -> dict[str, Any]:
+    """The settings that a flat TOML file names; names, types and ranges are checked."""
     try:
         changes = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -126,9 +197,10 @@ def from_toml(path: Path, base: Settings | None = None) -> Settings:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
     try:
-        return (base or Settings()).with_changes(changes)
+        Settings().with_changes(changes)
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from error
+    return changes
 
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:

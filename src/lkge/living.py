@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lkge.api import CONFIG, MODEL, TABLES, load
-from lkge.config import LIVING, Settings, from_toml
+from lkge.config import LIVING_PRESETS, Settings, chosen_settings, from_toml, preset_of
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
@@ -41,19 +41,24 @@ def init(
     data: Path | None = None,
     keep: int = Options.keep,
     known: bool = Options.known,
+    preset: str | None = None,
     settings: Settings | None = None,
     **changes: Any,
 ) -> LivingGraph:
     """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
-    and goes on under its settings. `changes` are single settings, such as `dim=100`.
+    and goes on under its settings. `changes` are single settings, such as `dim=100`, on top of
+    `settings`, or of a `preset`: "evergreen" or "paper", as for `lkge.run`. Unless one or a method
+    is named it is the paper's.
 
     `keep` versions stay on disk. With `known=False` known answers are not kept: then nothing marks
     or leaves out what is known already. `data` is where the dataset of a run may be found.
     """
     options = Options(keep, known)
     if run is not None:
+        if preset is not None:
+            raise SettingsError(f"{run}: a run goes on with its own settings; leave preset out")
         return create(folder, of_run(Path(run), data, changes, known), options)
-    chosen = (settings or Settings().with_changes(LIVING)).with_changes(changes)
+    chosen = chosen_settings(settings, changes, preset, living=True)
     return create(folder, Beginning.empty(chosen), options)
 
 
@@ -63,7 +68,8 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
         raise RunError(f"{run}: not a finished run: it has no {MODEL}; finish it or name another")
     settings = from_toml(run / CONFIG)
     _refuse_another_shape(settings, changes)
-    steps = {name: value for name, value in LIVING.items() if name not in STRENGTHS}
+    few = LIVING_PRESETS[preset_of(settings.method)]
+    steps = {name: value for name, value in few.items() if name not in STRENGTHS}
     manifest = read_sealed(run / MODEL)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     facts, snapshots = _facts(settings.dataset, data, vocabulary) if known else (no_facts(), 1)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lkge.config import Settings, from_toml
+from lkge.config import Settings, from_toml, settings_with
 from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
 
 
@@ -25,9 +25,7 @@ def main(words: list[str]) -> None:
     if config.exists():
         settings = from_toml(config)
     else:
-        settings = Settings().with_changes(
-            {name: typed(name, text) for name, text in flags.items()}
-        )
+        settings = settings_with({name: typed(name, text) for name, text in flags.items()})
         folder.mkdir(parents=True)
         config.write_text(settings.to_toml(), encoding="utf-8")
     if settings.margin == 13:

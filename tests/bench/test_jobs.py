@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from lkge.bench.jobs import Failure, Job, Running, run_jobs, run_words
 from lkge.cli import app
-from lkge.config import Settings
+from lkge.config import EVERGREEN, Settings
 from lkge.errors import RunError
 
 pytestmark = pytest.mark.usefixtures("fake_program")
@@ -105,6 +105,9 @@ def test_an_interruption_stops_all_processes_where_they_can_go_on(tmp_path: Path
         {},
         {"dataset": "a folder/x", "method": "ewc", "seed": 3, "learning_rate": 1e-5},
         {"transfer": False, "fine_tuning": False, "batch_size": 7, "omega": "squared"},
+        {"method": "evergreen"},
+        {**EVERGREEN, "questions": 7},
+        {**EVERGREEN, "method": "re-train"},
     ],
 )
 def test_the_words_of_a_run_lead_back_to_its_settings(

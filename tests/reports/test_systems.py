@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lkge.config import EVERGREEN
 from lkge.evaluation.results import ProtocolResult, Results
 from lkge.reports.systems import MEASURES, STATE, TIME, best_text, by_dataset, spread, systems_of
 
@@ -31,6 +32,11 @@ def test_variants_of_a_method_are_named_by_what_sets_them_apart(make_run: MakeRu
 def test_a_part_that_is_off_is_named_even_without_its_siblings(make_run: MakeRun) -> None:
     (system,) = systems_of([make_run(fine_tuning=False, alpha=0.5)])
     assert system.name == "lkge, no fine-tuning"
+
+
+def test_a_preset_needs_no_words(make_run: MakeRun) -> None:
+    runs = [make_run(**EVERGREEN), make_run(**EVERGREEN, questions=7)]
+    assert [system.name for system in systems_of(runs)] == ["evergreen", "evergreen, questions 7"]
 
 
 def test_a_setting_that_came_later_makes_no_other_system(make_run: MakeRun) -> None:

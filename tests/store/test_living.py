@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.learning.made import made_graph
 from tests.store.living import QUICK, bridge, made, ring
 
+from lkge import api
+from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, Settings
 from lkge.data.formats import Triple
-from lkge.errors import DataError, RunError, UnknownName
+from lkge.errors import DataError, RunError, SettingsError, UnknownName
 from lkge.learning.progress import EpochFinished, Event
 from lkge.living import init, open
 from lkge.methods import known_methods
@@ -60,6 +65,34 @@ def test_it_learns_what_it_is_taught(tmp_path: Path) -> None:
     assert np.mean([f.plausibility for f in true]) > 0.7
     assert np.mean([f.plausibility for f in false if not f.known]) < 0.4
     assert graph.log()[-1].mrr_new > 0.2
+
+
+def test_a_graph_is_the_papers_unless_a_preset_or_evergreen_is_named(tmp_path: Path) -> None:
+    evergreen = {**EVERGREEN, **LIVING_PRESETS["evergreen"]}
+    cases: list[tuple[dict[str, Any], Mapping[str, Any]]] = [
+        ({}, LIVING),
+        ({"preset": "paper"}, LIVING),
+        ({"preset": "evergreen"}, evergreen),
+        ({"method": "evergreen"}, evergreen),
+        ({"preset": "evergreen", "method": "re-train"}, {**evergreen, "method": "re-train"}),
+    ]
+    for number, (words, expected) in enumerate(cases):
+        graph = init(tmp_path / str(number), **words, dim=8)
+        assert graph.settings == Settings().with_changes({**expected, "dim": 8})
+
+
+def test_a_preset_stands_neither_beside_settings_nor_beside_a_run(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
+        init(tmp_path / "KG", settings=Settings(), preset="paper")
+    with pytest.raises(SettingsError, match="its own settings; leave preset out"):
+        init(tmp_path / "KG", run=tmp_path / "run", preset="paper")
+    assert not (tmp_path / "KG").exists()
+
+
+def test_a_run_of_evergreen_goes_on_at_its_own_pace(tmp_path: Path) -> None:
+    run = api.run(made_graph(), out=tmp_path / "run", dim=8, max_epochs=1, backend="torch")
+    begun = init(tmp_path / "KG", run=tmp_path / "run", known=False)
+    assert begun.settings.to_dict() == {**run.results.settings, **LIVING_PRESETS["evergreen"]}
 
 
 def test_the_open_version_stays_while_another_writes(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from lkge.bench.kept import require_same
-from lkge.config import Settings, from_toml
+from lkge.config import Settings, from_toml, settings_with
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,8 +128,8 @@ def compile_kernels(jobs: Sequence[Job], console: Console) -> None:
 
 
 def run_words(settings: Settings) -> list[str]:
-    """The words after `lkge` that learn with these settings: those that are not the defaults."""
-    defaults = Settings().to_dict()
+    """The words after `lkge` that learn with these settings: where the method's preset differs."""
+    defaults = settings_with({"method": settings.method}).to_dict()
     words = ["run"]
     for name, value in settings.to_dict().items():
         flag = name.replace("_", "-")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from lkge.config import Settings, from_toml
+from lkge.config import Settings, changes_in, settings_with
 
 GRAPH, MODEL, TRAINING = "Graph and method", "Model", "Training"
 STRENGTH, LKGE, MACHINE = "What a method keeps, and how strongly", "LKGE", "Machine"
@@ -63,19 +63,20 @@ def option(name: str) -> str:
 
 
 def settings_from(
-    config: Path | None, flags: Mapping[str, Any], base: Settings | None = None
+    config: Path | None, flags: Mapping[str, Any], preset: str | None, *, living: bool = False
 ) -> Settings:
-    """A flag outweighs the file, the file outweighs the defaults, which are those of `base`."""
-    below = base or Settings()
-    return (below if config is None else from_toml(config, below)).with_changes(flags)
+    """A flag outweighs the file, and the file outweighs the preset."""
+    file = {} if config is None else changes_in(config)
+    return settings_with({**file, **flags}, preset, living=living)
 
 
 def takes_settings(
-    command: Command, base: Settings | None = None, leave_out: frozenset[str] = frozenset()
+    command: Command, *, living: bool = False, leave_out: frozenset[str] = frozenset()
 ) -> Command:
     """Give a command a flag per setting; those on the command line reach it in `flags`.
 
-    The defaults in its help are those of `base`; settings to leave out have no flag.
+    The defaults in its help are those of a run or of a living graph where nothing is named;
+    settings to leave out have no flag.
     """
     names = [name for name in HELP if name not in leave_out]
 
@@ -88,7 +89,7 @@ def takes_settings(
     parameters = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         *(parameter for parameter in own if parameter.name != "flags"),
-        *_setting_parameters(names, base or Settings()),
+        *_setting_parameters(names, settings_with({}, living=living)),
     ]
     with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_flags.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -27,13 +27,13 @@ from lkge.cli.output import (
     AsJson,
     ConfigPath,
     DataPath,
+    PresetName,
     Quiet,
     console,
     print_json,
     progress,
     require_unused,
 )
-from lkge.config import LIVING, Settings
 from lkge.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 HELD_OUT = 0.02
 KEPT = 5
-DEFAULTS = Settings().with_changes(LIVING)
 
 Valid = Annotated[
     float,
@@ -51,7 +50,7 @@ Valid = Annotated[
 ]
 
 
-@partial(takes_settings, base=DEFAULTS, leave_out=frozenset({"dataset"}))
+@partial(takes_settings, living=True, leave_out=frozenset({"dataset"}))
 def init(
     *,
     kg: Annotated[Path, typer.Argument(metavar="KG", help="The folder to make.")],
@@ -64,6 +63,7 @@ def init(
         Path | None,
         typer.Option("--from-run", help="Begin with what a finished run folder has learned."),
     ] = None,
+    preset: PresetName = None,
     config: ConfigPath = None,
     data: DataPath = None,
     keep: Annotated[int, typer.Option(min=2, help="Versions that stay on the disk.")] = KEPT,
@@ -79,7 +79,7 @@ def init(
     facts = together(read_files(files or []))
     if files and not facts:
         raise DataError(f"there is no fact in {_names(files)}; leave out --from for an empty graph")
-    graph = _begun(kg, run, data, config, flags, keep=keep, known=known)
+    graph = _begun(kg, run, data, preset, config, flags, keep=keep, known=known)
     if files:
         with _learning(graph, quiet) as listener:
             graph.add(facts, valid=valid, source=_names(files), listener=listener)
@@ -146,6 +146,7 @@ def _begun(
     kg: Path,
     run: Path | None,
     data: Path | None,
+    preset: str | None,
     config: Path | None,
     flags: Mapping[str, Any],
     **options: Any,
@@ -154,14 +155,14 @@ def _begun(
     from lkge import living
 
     if run is None:
-        settings = settings_from(config, flags, DEFAULTS)
+        settings = settings_from(config, flags, preset, living=True)
         return living.init(kg, settings=settings, **options)
     if config is not None:
         raise SettingsError(
             "--from-run goes on with the settings of the run: "
             "leave out --config, and give single settings as flags"
         )
-    return living.init(kg, run=run, data=data, **options, **flags)
+    return living.init(kg, run=run, data=data, preset=preset, **options, **flags)
 
 
 def _show(records: Sequence[VersionRecord]) -> None:

@@ -29,6 +29,14 @@ DataPath = Annotated[
 ConfigPath = Annotated[
     Path | None, typer.Option("--config", help="A TOML file with settings; a flag outweighs it.")
 ]
+PresetName = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        help="What the settings begin with: evergreen or paper.",
+        show_default="that of the method",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 

@@ -18,6 +18,7 @@ from lkge.cli.output import (
     AsJson,
     ConfigPath,
     DataPath,
+    PresetName,
     Quiet,
     console,
     print_json,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 def command(
     *,
     flags: Mapping[str, Any],
+    preset: PresetName = None,
     config: ConfigPath = None,
     data: DataPath = None,
     out: Annotated[
@@ -52,10 +54,10 @@ def command(
 ) -> None:
     """Learn a growing graph, snapshot by snapshot, and keep what was learned in a run folder."""
     if resume is not None:
-        _refuse_beside_resume(flags, config, out)
+        _refuse_beside_resume(flags, preset=preset, config=config, out=out)
         settings, folder = _settings_of(resume), resume
     else:
-        settings = settings_from(config, flags)
+        settings = settings_from(config, flags, preset)
         folder = out or default_folder(settings)
         again = f"--resume {shlex.quote(str(folder))}"
         require_unused(folder, f"go on with it by {again}, or name another folder with --out")
@@ -78,10 +80,9 @@ def resume_line(folder: Path, data: Path | None = None) -> str:
     return shlex.join(words if data is None else [*words, "--data", str(data)])
 
 
-def _refuse_beside_resume(flags: Mapping[str, Any], config: Path | None, out: Path | None) -> None:
-    given = [option(name) for name in flags]
-    given += ["--config"] if config else []
-    given += ["--out"] if out else []
+def _refuse_beside_resume(flags: Mapping[str, Any], **others: object) -> None:
+    named = [name for name, value in others.items() if value is not None]
+    given = [option(name) for name in (*flags, *named)]
     if given:
         raise SettingsError(
             f"--resume goes on with the settings of the run itself: leave out {', '.join(given)}"

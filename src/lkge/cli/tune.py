@@ -12,7 +12,15 @@ import typer
 from lkge.bench.study import short_name
 from lkge.cli.bench import SOME_FAILED, Jobs, stopped
 from lkge.cli.flags import option, settings_from, takes_settings
-from lkge.cli.output import AsJson, ConfigPath, DataPath, console, print_json, say_error
+from lkge.cli.output import (
+    AsJson,
+    ConfigPath,
+    DataPath,
+    PresetName,
+    console,
+    print_json,
+    say_error,
+)
 from lkge.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 def command(
     *,
     flags: Mapping[str, Any],
+    preset: PresetName = None,
     config: ConfigPath = None,
     space: Annotated[
         Literal["own", "base"],
@@ -53,7 +62,7 @@ def command(
     from lkge.methods import method_named
     from lkge.reports.tables import rich_table
 
-    settings = settings_from(config, flags)
+    settings = settings_from(config, flags, preset)
     choices = space_of(method_named(settings.method).tunes, settings, base=space == "base")
     _refuse_tuned(flags, choices)
     search = Search.opened(out or default_folder(settings), settings, choices)

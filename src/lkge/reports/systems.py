@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lkge.config import Settings
+from lkge.config import Settings, settings_with
 from lkge.evaluation.results import PROTOCOLS, ProtocolResult, Results, SnapshotRecord
 from lkge.reports import text
 
@@ -183,7 +183,7 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
     A part that is switched off is always named.
     """
     siblings = [runs[0].settings for runs in variants if runs[0].method == run.method]
-    defaults = Settings().to_dict()
+    defaults = settings_with({"method": run.method}).to_dict()
     apart = [
         _choice(name, value)
         for name, value in sorted(run.settings.items())
