@@ -11,10 +11,11 @@ DEMO   := runs/demo
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
 
-demo: $(VENV)/.installed ## set up, learn the embedded graph "brick" with LKGE, draw tables and figures
+demo: $(VENV)/.installed ## set up, learn the embedded graph "brick" with evergreen and with LKGE, compare them
 	@rm -rf $(DEMO)
-	$(BIN)/lkge run --dataset brick --method lkge --learning-rate 0.001 --batch-size 512 --out $(DEMO)
-	$(BIN)/lkge report $(DEMO)
+	$(BIN)/lkge run --dataset brick --out $(DEMO)/evergreen
+	$(BIN)/lkge run --dataset brick --method lkge --learning-rate 0.001 --batch-size 512 --out $(DEMO)/lkge
+	$(BIN)/lkge report $(DEMO)/evergreen $(DEMO)/lkge --out $(DEMO)
 
 test: $(VENV)/.installed-dev ## set up, then lint, types, layers and tests
 	$(BIN)/ruff check .
