@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -33,6 +32,15 @@ class Logic:
 
     implies: Tensor
     discount: Tensor
+
+
+class Attends(Protocol):
+    """The neighbours of some entities, and what is learned of how they are attended to."""
+
+    def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
+        """Σ α T for each of the entities (k,), asked about the query relation of each (k,);
+        zero without neighbours. Shape (k, d)."""
+        ...
 
 
 class Weighed(NamedTuple):
@@ -73,20 +81,9 @@ class Attention:
         logic = self.logic.implies[near.relations[items], asked] / self.logic.discount[items]
         return Weighed(places, starts, blended(logits, logic, segments, len(entities)))
 
-    def weigh_all(self, query: int) -> Weighed:
-        """`weigh` for all entities and one query relation; each distinct neighbour is looked at
-        once."""
-        near = self.near
-        pairs = torch.arange(len(self.keys), device=self.keys.device)
-        asked = torch.full_like(pairs, query)
-        logits = additive_attention(self.queries, asked, self.keys, pairs, self.vector)
-        logic = self.logic.implies[near.relations, query] / self.logic.discount
-        weights = blended(logits[near.pairs.places], logic, near.subjects, len(near))
-        return Weighed(near.pairs.places, near.starts, weights)
-
-    def rows(self, weighed: Weighed) -> Tensor:
-        """Σ α T for each entity, (k, d)."""
-        return segment_sums(self.moved, *weighed)
+    def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
+        """See `Attends`."""
+        return segment_sums(self.moved, *self.weigh(entities, queries))
 
 
 def blended(logits: Tensor, logic: Tensor, segments: Tensor, count: int) -> Tensor:
@@ -99,31 +96,35 @@ def blended(logits: Tensor, logic: Tensor, segments: Tensor, count: int) -> Tens
 @dataclass(frozen=True)
 class AttentiveEncoder:
     """All entities as each query relation sees them: subjects are asked about r, candidates about
-    r⁻¹. The tables of the last two relations are kept, as r⁻¹ is mostly asked after r."""
+    r⁻¹. What both see is found together and kept until another relation is asked, as r⁻¹ is mostly
+    asked after r."""
 
-    attention: Attention
+    attention: Attends
+    counts: Tensor
     tables: Tables
     score: Score
     fused: bool
-    _recent: OrderedDict[int, Tensor] = field(default_factory=OrderedDict)
+    _recent: dict[int, Tensor] = field(default_factory=dict)
 
     def at(self, relation: int) -> TablePredictor:
         """See `RelationEncoder`."""
+        if relation not in self._recent:
+            both = torch.tensor([relation, inverse_of(relation)], device=self.counts.device)
+            encoded = self._encoded(both)
+            self._recent.clear()
+            self._recent.update(zip(both.tolist(), encoded, strict=True))
         return TablePredictor(
-            self._encoded(inverse_of(relation)),
+            self._recent[inverse_of(relation)],
             self.tables.relation,
             self.score,
             self.fused,
-            subject=self._encoded(relation),
+            subject=self._recent[relation],
         )
 
-    def _encoded(self, query: int) -> Tensor:
-        if query not in self._recent:
-            attention, own = self.attention, self.tables.entity
-            every = torch.arange(len(own), device=own.device)
-            rows = attention.rows(attention.weigh_all(query))
-            rows = or_own(rows, attention.near.counts, own, every)
-            while len(self._recent) > 1:
-                self._recent.popitem(last=False)
-            self._recent[query] = self.score.prepare_entities(rows)
-        return self._recent[query]
+    def _encoded(self, queries: Tensor) -> Tensor:
+        """All entities as each of some queries (k,) sees them, (k, n, d)."""
+        own = self.tables.entity
+        entities = torch.arange(len(own), device=own.device).repeat(len(queries))
+        rows = self.attention.rows(entities, queries.repeat_interleave(len(own)))
+        rows = or_own(rows, self.counts[entities], own, entities)
+        return self.score.prepare_entities(rows).view(len(queries), *own.shape)
