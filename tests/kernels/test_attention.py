@@ -69,6 +69,15 @@ def test_twins_agree(seed: int, facts: int, entities: int, dim: int) -> None:
         torch.testing.assert_close(mine, twin, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("fused", [True, False])
+def test_all_rows_are_the_rows_of_all(fused: bool) -> None:
+    case = Case(7, 40, 12, 9)
+    attention, queries = case.attention(fused, case.tables, Scratch()), torch.tensor([4, 0, 3])
+    every = torch.arange(12)
+    for query, rows in zip(queries, attention.all_rows(queries), strict=True):
+        torch.testing.assert_close(rows, attention.rows(every, query.expand(12)))
+
+
 @pytest.mark.parametrize("scale", [10.0, 1000.0])
 def test_twins_agree_where_the_tangent_is_flat(scale: float) -> None:
     case = Case(3, 40, 12, 16, scale)

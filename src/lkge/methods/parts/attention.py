@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -24,6 +25,8 @@ from lkge.models.scores import Score
 from lkge.models.tables import Tables
 
 QUERY, FROM_QUERY, FROM_NEIGHBOUR, VECTOR = "query", "from_query", "from_neighbour", "vector"
+TOGETHER = 1 << 25
+"""Bytes of rows that are encoded together, if that is more than one relation's."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class Attends(Protocol):
     def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
         """Σ α T for each of the entities (k,), asked about the query relation of each (k,);
         zero without neighbours. Shape (k, d)."""
+        ...
+
+    def all_rows(self, queries: Tensor) -> Tensor:
+        """`rows` of all n entities, asked about each of some queries (q,); shape (q, n, d)."""
         ...
 
 
@@ -85,6 +92,12 @@ class Attention:
         """See `Attends`."""
         return segment_sums(self.moved, *self.weigh(entities, queries))
 
+    def all_rows(self, queries: Tensor) -> Tensor:
+        """See `Attends`."""
+        every = torch.arange(len(self.near), device=queries.device)
+        rows = self.rows(every.repeat(len(queries)), queries.repeat_interleave(len(every)))
+        return rows.view(len(queries), len(every), -1)
+
 
 def blended(logits: Tensor, logic: Tensor, segments: Tensor, count: int) -> Tensor:
     """Weights α (items,) that sum to one in each segment: the softmax of the logits and the share
@@ -96,35 +109,43 @@ def blended(logits: Tensor, logic: Tensor, segments: Tensor, count: int) -> Tens
 @dataclass(frozen=True)
 class AttentiveEncoder:
     """All entities as each query relation sees them: subjects are asked about r, candidates about
-    r⁻¹. What both see is found together and kept until another relation is asked, as r⁻¹ is mostly
-    asked after r."""
+    r⁻¹. What was found for the last relation that was asked alone is kept."""
 
     attention: Attends
     counts: Tensor
     tables: Tables
     score: Score
     fused: bool
-    _recent: dict[int, Tensor] = field(default_factory=dict)
+    _last: dict[int, Tensor] = field(default_factory=dict)
 
     def at(self, relation: int) -> TablePredictor:
         """See `RelationEncoder`."""
-        if relation not in self._recent:
-            both = torch.tensor([relation, inverse_of(relation)], device=self.counts.device)
-            encoded = self._encoded(both)
-            self._recent.clear()
-            self._recent.update(zip(both.tolist(), encoded, strict=True))
-        return TablePredictor(
-            self._recent[inverse_of(relation)],
-            self.tables.relation,
-            self.score,
-            self.fused,
-            subject=self._recent[relation],
-        )
+        if relation not in self._last:
+            encoded = self._encoded([relation])
+            self._last.clear()
+            self._last.update(encoded)
+        return self._predictor(self._last, relation)
 
-    def _encoded(self, queries: Tensor) -> Tensor:
-        """All entities as each of some queries (k,) sees them, (k, n, d)."""
-        own = self.tables.entity
-        entities = torch.arange(len(own), device=own.device).repeat(len(queries))
-        rows = self.attention.rows(entities, queries.repeat_interleave(len(own)))
-        rows = or_own(rows, self.counts[entities], own, entities)
-        return self.score.prepare_entities(rows).view(len(queries), *own.shape)
+    def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
+        """See `RelationEncoder`; neighbours are visited once for all that are encoded together."""
+        size = 2 * max(1, TOGETHER // max(1, 2 * self.tables.entity.nbytes))
+        for start in range(0, len(relations), size):
+            some = relations[start : start + size]
+            encoded = self._encoded(some)
+            yield from (self._predictor(encoded, relation) for relation in some)
+
+    def _predictor(self, encoded: Mapping[int, Tensor], relation: int) -> TablePredictor:
+        candidates, subjects = encoded[inverse_of(relation)], encoded[relation]
+        relations = self.tables.relation
+        return TablePredictor(candidates, relations, self.score, self.fused, subject=subjects)
+
+    def _encoded(self, relations: Sequence[int]) -> dict[int, Tensor]:
+        """All entities, (n, d), as each of some relations and their inverses sees them."""
+        queries = sorted({query for r in relations for query in (r, inverse_of(r))})
+        own, device = self.tables.entity, self.counts.device
+        every = torch.arange(len(own), device=device)
+        all_rows = self.attention.all_rows(torch.tensor(queries, device=device))
+        return {
+            query: self.score.prepare_entities(or_own(rows, self.counts, own, every))
+            for query, rows in zip(queries, all_rows, strict=True)
+        }

@@ -8,6 +8,7 @@ x_r = (α_r[k]·x[k]) for k in top-n(r). Its own vector has the same n component
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -120,3 +121,7 @@ class DividedEncoder:
         seen = self.division.weighted(self.entity, self.chosen[own], self.alphas[own])
         entity = self.score.prepare_entities(seen)
         return TablePredictor(entity, self.relation, self.score, self.fused)
+
+    def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
+        """See `RelationEncoder`."""
+        return map(self.at, relations)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.kernels import attention as kernel
+from lkge.kernels.attention import asks_of, attended, attended_by_all, keys_of
 from lkge.kernels.attention_flow import attention_gradient
+from lkge.kernels.attention_items import Asks, Floats, Items, Keys, Pairs, Sources
 from lkge.kernels.scratch import Scratch
 from lkge.methods.parts.attention import FROM_NEIGHBOUR, FROM_QUERY, QUERY, VECTOR, Logic
 from lkge.methods.parts.inductive import TRANSITION
@@ -22,13 +23,14 @@ from lkge.models.tables import Tables
 
 @dataclass(frozen=True)
 class FusedAttention:
-    """The twin of `Attention` on CPU: `sources` are the tensors of `kernel.Sources`, from which all
+    """The twin of `Attention` on CPU: `sources` are the tensors of `Sources`, from which all
     rows are made, and through which their gradient flows back."""
 
     sources: tuple[Tensor, ...]
-    items: kernel.Items
-    keys: kernel.Keys
-    implied: kernel.Floats
+    pairs: Pairs
+    items: Items
+    keys: Keys
+    implied: Floats
     scratch: Scratch
 
     @classmethod
@@ -41,32 +43,38 @@ class FusedAttention:
         onto = own[FROM_NEIGHBOUR].T
         queries, vector = own[QUERY] @ own[FROM_QUERY].T, own[VECTOR][0].clone()
         sources = (entity, direction, entity @ onto, direction @ onto, queries, vector)
-        items = kernel.Items(
+        pairs = Pairs(near.pairs.relations.numpy(), near.pairs.others.numpy())
+        items = Items(
             near.starts.numpy(),
             near.relations.numpy(),
-            near.others.numpy(),
+            near.pairs.places.numpy(),
             logic.discount.numpy(),
         )
-        keys = kernel.keys_of(_arrays(sources), items)
-        return cls(sources, items, keys, logic.implies.T.contiguous().numpy(), scratch)
+        keys, implied = keys_of(_arrays(sources), pairs), logic.implies.T.contiguous()
+        return cls(sources, pairs, items, keys, implied.numpy(), scratch)
 
     def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
         """See `Attends`."""
-        asks = kernel.asks_of(self.items, entities.numpy(), queries.numpy())
+        asks = asks_of(self.items, entities.numpy(), queries.numpy())
         rows: Tensor = _Attended.apply(self, asks, *self.sources)  # type: ignore[no-untyped-call]
         return rows
+
+    def all_rows(self, queries: Tensor) -> Tensor:
+        """See `Attends`."""
+        own = _arrays(self.sources)
+        known = (own, self.pairs, self.items, self.keys, self.implied)
+        return torch.from_numpy(attended_by_all(*known, queries.numpy()))
 
 
 class _Attended(torch.autograd.Function):
     """The rows of asks as a function of the sources."""
 
     @staticmethod
-    def forward(ctx: Any, attention: FusedAttention, asks: kernel.Asks, *sources: Tensor) -> Tensor:
-        """See `kernel.attended`."""
-        own, items, keys = _arrays(sources), attention.items, attention.keys
-        rows, weights = kernel.attended(own, items, keys, attention.implied, asks)
-        known = (own, items, keys, asks, weights, attention.scratch)
-        ctx.gradient = partial(attention_gradient, *known)
+    def forward(ctx: Any, attention: FusedAttention, asks: Asks, *sources: Tensor) -> Tensor:
+        """See `attended`."""
+        known = (_arrays(sources), attention.pairs, attention.items, attention.keys)
+        rows, weights = attended(*known, attention.implied, asks)
+        ctx.gradient = partial(attention_gradient, *known, asks, weights, attention.scratch)
         return torch.from_numpy(rows)
 
     @staticmethod
@@ -76,5 +84,5 @@ class _Attended(torch.autograd.Function):
         return (None, None, *map(torch.from_numpy, gradient))
 
 
-def _arrays(sources: tuple[Tensor, ...]) -> kernel.Sources:
-    return kernel.Sources(*(source.detach().contiguous().numpy() for source in sources))
+def _arrays(sources: tuple[Tensor, ...]) -> Sources:
+    return Sources(*(source.detach().contiguous().numpy() for source in sources))
