@@ -45,9 +45,9 @@ def keys_of(sources: Sources, pairs: Pairs) -> Keys:
 
 def asks_of(items: Items, entities: Places, queries: Places) -> Asks:
     """Entities and what each is asked, in any order."""
-    starts, order = grouped(entities, len(items.starts) - 1)
-    counts = np.diff(items.starts)[entities]
-    return Asks(starts, order, queries, np.append(0, np.cumsum(counts)))
+    starts, order = grouped(np.ascontiguousarray(entities), len(items.starts) - 1)
+    offsets = np.append(0, np.cumsum(np.diff(items.starts)[entities]))
+    return Asks(starts, order, np.ascontiguousarray(queries), offsets)
 
 
 def attended(
