@@ -103,7 +103,7 @@ def _flow_to_items(
     """Fill what flows to T and K of each item, to Q of each ask, and to v from each entity."""
     for e in prange(len(item_starts) - 1):
         first, stop = item_starts[e], item_starts[e + 1]
-        asks = order[ask_starts[e] : ask_starts[e + 1]]
+        asks = _felt(order[ask_starts[e] : ask_starts[e + 1]], on_rows, on_asks)
         moved = moved_items(
             entity, direction, pair_relations, pair_others, along, places[first:stop]
         )
@@ -113,7 +113,6 @@ def _flow_to_items(
         on_vector[e] = 0
         for ask in asks:
             offset, mean = offsets[ask], np.float32(0)
-            on_asks[ask] = 0
             for j in range(len(moved)):
                 on_weights[j] = dot(moved, j, on_rows, ask)
                 mean += learned[offset + j] * on_weights[j]
@@ -127,6 +126,19 @@ def _flow_to_items(
                 add_row(np.float32(1), rho, 0, on_asks, ask)
         for j in range(len(moved)):
             _sum_asked(on_rows, asks, offsets, j, blended, on_items, first + j)
+
+
+@inlined
+def _felt(asks: Places, on_rows: Floats, on_asks: Floats) -> Places:
+    """The asks whose row has a gradient; facts that are learned well enough have none. What flows
+    to Q of each begins at zero."""
+    felt, count = np.empty_like(asks), 0
+    for ask in asks:
+        on_asks[ask] = 0
+        if dot(on_rows, ask, on_rows, ask) > 0:
+            felt[count] = ask
+            count += 1
+    return felt[:count]
 
 
 @inlined
