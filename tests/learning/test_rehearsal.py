@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from lkge.config import Settings
-from lkge.kernels import margin, margin_facts, ranking, reconstruction, updates
+from lkge.kernels import (
+    attention,
+    attention_flow,
+    margin,
+    margin_facts,
+    ranking,
+    reconstruction,
+    updates,
+)
 from lkge.learning.progress import Compiling, Event
 from lkge.learning.rehearsal import rehearse
 
@@ -22,6 +30,12 @@ def test_after_it_every_kernel_is_compiled() -> None:
         updates.pull,
         updates.clear,
     ]
+    assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
+
+
+def test_a_method_has_its_own_kernels() -> None:
+    rehearse(Settings(method="lan"), lambda _: None)
+    entered = [attention._attend, attention._attend_to_all, attention_flow._flow_to_items]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
 
 

@@ -19,7 +19,7 @@ from tests.methods.plain_python import Table, both_ways
 from torch import Tensor
 
 from lkge.methods.lan import Lan
-from lkge.methods.parts.attention import Attention
+from lkge.methods.parts.attention import Attention, Weighed
 from lkge.methods.parts.inductive import Inductive
 from lkge.methods.parts.logic import LEAST
 from lkge.models.model import Model
@@ -33,10 +33,15 @@ def implies(num_relations: int) -> Table:
 
 
 def attention_of(method: Inductive, model: Model) -> Attention:
+    """The plain one, which can tell its weights."""
     assert isinstance(method, Lan)
-    predictor = method.predictor(model)
-    assert isinstance(predictor, RelationPredictor)
-    return predictor.encoder.attention  # type: ignore[attr-defined, no-any-return]
+    return Attention.of(model.score, model.tables, method.near, method._logic)
+
+
+def weigh_all(attention: Attention, query: int) -> Weighed:
+    """All entities, asked about one relation."""
+    every = torch.arange(len(attention.near))
+    return attention.weigh(every, torch.full_like(every, query))
 
 
 def at(method: Inductive, model: Model, relation: int) -> TablePredictor:
@@ -51,7 +56,7 @@ def test_weights_are_those_of_the_formulas() -> None:
         near, tables = plain.listed(method.near), as_lists(model.tables)
         strengths = implies(len(tables["relation"]) // 2)
         for query in range(len(tables["relation"])):
-            weighed = attention.weigh_all(query)
+            weighed = weigh_all(attention, query)
             for entity, (a, b) in enumerate(zip(weighed.starts, weighed.starts[1:], strict=False)):
                 expected = plain.lan_weights(entity, query, near, strengths, LEAST, tables)
                 torch.testing.assert_close(weighed.weights[a:b], torch.tensor(expected))
@@ -62,7 +67,7 @@ def test_weights_sum_to_one_for_every_entity_and_query() -> None:
     attention = attention_of(method, model)
     has = (method.near.counts > 0).float()
     for query in range(8):
-        weights = attention.weigh_all(query).weights
+        weights = weigh_all(attention, query).weights
         assert (weights > 0).all()
         sums = torch.zeros(11).index_add(0, method.near.subjects, weights)
         torch.testing.assert_close(sums, has)
@@ -76,7 +81,7 @@ def test_either_part_makes_the_weights_depend_on_the_query(silent: str) -> None:
     attention = attention_of(method, model)
     if silent == "logic":
         attention.logic.implies.zero_()
-    weights = [attention.weigh_all(query).weights for query in (0, 2, 3)]
+    weights = [weigh_all(attention, query).weights for query in (0, 2, 3)]
     assert not torch.isclose(weights[0], weights[1]).all()
     assert not torch.isclose(weights[1], weights[2]).all()
 
@@ -85,23 +90,25 @@ def test_a_relation_that_was_never_seen_leaves_the_weights_to_what_was_learned()
     *_, (method, model) = course("lan")
     attention = attention_of(method, model)
     model.tables.extra["query"][6:].zero_()
-    weights = attention.weigh_all(6).weights
-    assert torch.equal(weights, attention.weigh_all(7).weights)
+    weights = weigh_all(attention, 6).weights
+    assert torch.equal(weights, weigh_all(attention, 7).weights)
     attention.logic.implies.zero_()
-    torch.testing.assert_close(weights, attention.weigh_all(6).weights)
+    torch.testing.assert_close(weights, weigh_all(attention, 6).weights)
 
 
-def test_mixed_queries_are_weighed_like_one_at_a_time() -> None:
-    *_, (method, model) = course("lan")
-    attention = attention_of(method, model)
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_mixed_queries_are_weighed_like_one_at_a_time(backend: str) -> None:
+    *_, (method, model) = course("lan", backend=backend)
     entities, queries = torch.tensor([5, 0, 5, 8, 2]), torch.tensor([1, 1, 6, 0, 3])
-    rows = attention.rows(attention.weigh(entities, queries))
-    for row, entity, query in zip(rows, entities, queries.tolist(), strict=True):
-        torch.testing.assert_close(row, attention.rows(attention.weigh_all(query))[entity])
+    rows = method.encode(model.score, model.tables, entities, queries)
+    for row, entity, query in zip(rows, entities, queries, strict=True):
+        alone = method.encode(model.score, model.tables, entity[None], query[None])
+        torch.testing.assert_close(row, alone[0])
 
 
-def test_subjects_are_asked_about_r_and_candidates_about_its_inverse() -> None:
-    for method, model in course("lan"):
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_subjects_are_asked_about_r_and_candidates_about_its_inverse(backend: str) -> None:
+    for method, model in course("lan", backend=backend):
         for relation in (2, 3, 4):
             asked = at(method, model, relation)
             assert asked.subject is not None

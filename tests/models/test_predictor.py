@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -171,6 +173,9 @@ class Shifted:
         return TablePredictor(
             entity, self.tables.relation, TransE(), self.fused, subject=self.tables.entity
         )
+
+    def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
+        return map(self.at, relations)
 
 
 @BACKENDS

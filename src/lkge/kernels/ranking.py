@@ -97,12 +97,29 @@ def _grid(queries: Floats, candidates: Floats) -> tuple[np.float32, np.float32]:
     It reaches from candidates to queries even where both are constant, so that a distance is never
     more steps than an int32 can count.
     """
-    centre = np.float32(candidates.mean())
-    spread = 4 * candidates.std()
+    mean, deviation = _mean_and_deviation(candidates)
+    centre, spread = np.float32(mean), max(4 * deviation, 1e-6)
     if len(queries):
-        spread = max(spread, 4 * queries.std(), abs(queries.mean() - centre))
-    half = np.float32(max(spread, 1e-6))
+        mean, deviation = _mean_and_deviation(queries)
+        spread = max(spread, 4 * deviation, abs(mean - float(centre)))
+    half = np.float32(spread)
     return centre - half, 2 * half / np.float32(255)
+
+
+@rough
+def _mean_and_deviation(rows: Floats) -> tuple[float, float]:
+    """Of all coordinates, in one pass."""
+    total, squares = 0.0, 0.0
+    for n in prange(len(rows)):
+        of_row, squares_of_row = 0.0, 0.0
+        for i in range(rows.shape[1]):
+            x = np.float64(rows[n, i])
+            of_row += x
+            squares_of_row += x * x
+        total += of_row
+        squares += squares_of_row
+    mean = total / max(rows.size, 1)
+    return mean, np.sqrt(max(squares / max(rows.size, 1) - mean * mean, 0.0))
 
 
 @rough

@@ -17,12 +17,14 @@ DECISIVE = ("score", "objective", "optimizer", "relation_weight")
 
 def rehearse(settings: Settings, listener: Listener) -> None:
     """Learn two tiny snapshots with LKGE, which uses every kernel of its score, objective and
-    optimizer, and forget them."""
+    optimizer, and with the method itself, which may have its own; and forget them."""
     if not uses_kernels(settings):
         return
     listener(Compiling())
     chosen = {name: getattr(settings, name) for name in DECISIVE}
-    Loop(_tiny_graph(), Settings(method="lkge", dim=8, max_epochs=1).with_changes(chosen)).run()
+    tiny = Settings(dim=8, max_epochs=1, components=2, active_components=1).with_changes(chosen)
+    for method in sorted({"lkge", settings.method}):
+        Loop(_tiny_graph(), tiny.with_changes({"method": method})).run()
 
 
 def _tiny_graph() -> GrowingGraph:

@@ -12,7 +12,13 @@ from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.base import register
-from lkge.methods.parts.components import ATTENTION, DividedEncoder, DividedMargin, Division
+from lkge.methods.parts.components import (
+    ATTENTION,
+    DividedEncoder,
+    DividedMargin,
+    Division,
+    FusedDividedMargin,
+)
 from lkge.methods.parts.rehearsal import Rehearsal
 from lkge.models.model import ATTEND, Model, stream
 from lkge.models.objectives import Objective
@@ -74,7 +80,8 @@ class Dicgrl(Rehearsal):
         """The margin loss on what relations see."""
         if self.division.components == 1:
             return model.objective
-        return DividedMargin(self.division, model.score, self.settings.margin)
+        kind = FusedDividedMargin if model.fused else DividedMargin
+        return kind(self.division, model.score, self.settings.margin)
 
     def negatives(self, model: Model) -> int:
         """The margin loss needs some."""

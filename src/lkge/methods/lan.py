@@ -22,16 +22,19 @@ from torch import Tensor
 from lkge.config import Settings
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, with_inverses
+from lkge.kernels.scratch import Scratch
 from lkge.methods.base import State, register
 from lkge.methods.parts.attention import (
     FROM_NEIGHBOUR,
     FROM_QUERY,
     QUERY,
     VECTOR,
+    Attends,
     Attention,
     AttentiveEncoder,
     Logic,
 )
+from lkge.methods.parts.fused_attention import FusedAttention
 from lkge.methods.parts.inductive import (
     TRANSITION,
     Inductive,
@@ -41,8 +44,9 @@ from lkge.methods.parts.inductive import (
     xavier,
 )
 from lkge.methods.parts.logic import discounts, implications
+from lkge.methods.parts.neighbours import Neighbourhoods
 from lkge.models.encoders import ranges, segment_means
-from lkge.models.model import Model
+from lkge.models.model import Model, uses_kernels
 from lkge.models.objectives import Objective
 from lkge.models.predictor import Predictor, RelationPredictor
 from lkge.models.scores import Score
@@ -64,6 +68,7 @@ class Lan(Inductive):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        self._scratch = Scratch()
         self._set_logic(torch.zeros(0, 0, device=settings.device))
 
     def drawn(self, num_relations: int, generator: np.random.Generator) -> dict[str, Tensor]:
@@ -92,8 +97,8 @@ class Lan(Inductive):
         distinct, places = torch.unique(entities, return_inverse=True)
         items, _ = ranges(self.near.starts, distinct)
         logic = Logic(self._logic.implies, self._logic.discount[items])
-        attention = Attention.of(score, tables, self.near.of(distinct), logic)
-        rows = attention.rows(attention.weigh(places, queries))
+        attention = self._attention(score, tables, self.near.of(distinct), logic)
+        rows = attention.rows(places, queries)
         return or_own(rows, self.near.counts[entities], tables.entity, entities)
 
     def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
@@ -107,11 +112,11 @@ class Lan(Inductive):
 
     def predictor(self, model: Model) -> Predictor:
         """Encodes all entities for each relation that is asked."""
+        own, counts = model.tables.clone(), self.near.counts
         with torch.no_grad():
-            attention = Attention.of(model.score, model.tables, self.near, self._logic)
-        own = model.tables.clone()
+            attention = self._attention(model.score, own, self.near, self._logic)
         own.relation = model.score.prepare_relations(own.relation)
-        return RelationPredictor(AttentiveEncoder(attention, own, model.score, model.fused))
+        return RelationPredictor(AttentiveEncoder(attention, counts, own, model.score, model.fused))
 
     def state(self) -> State:
         """With P."""
@@ -121,6 +126,14 @@ class Lan(Inductive):
         """See `Method`."""
         super().load_state(state)
         self._set_logic(state["implies"].to(self.settings.device))
+
+    def _attention(
+        self, score: Score, tables: Tables, near: Neighbourhoods, logic: Logic
+    ) -> Attends:
+        """The kernels where they serve, otherwise their plain twin."""
+        if uses_kernels(self.settings):
+            return FusedAttention.of(score, tables, near, logic, self._scratch)
+        return Attention.of(score, tables, near, logic)
 
     def _set_logic(self, implies: Tensor) -> None:
         self._logic = Logic(implies, discounts(self.near, implies))

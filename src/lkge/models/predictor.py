@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
@@ -225,6 +225,10 @@ class RelationEncoder(Protocol):
         """A predictor for the queries of one relation; it has no names."""
         ...
 
+    def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
+        """`at` of each of some relations, in their order; several may be worked on together."""
+        ...
+
 
 @dataclass(frozen=True)
 class RelationPredictor:
@@ -242,9 +246,8 @@ class RelationPredictor:
     ) -> NDArray[np.float64]:
         """See `Predictor`."""
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
-        for relation in np.unique(facts[:, 1]):
-            part = np.flatnonzero(facts[:, 1] == relation)
-            ranks[part] = self.encoder.at(int(relation)).ranks(facts[part], views, answers)
+        for part, predictor in self._divided(facts):
+            ranks[part] = predictor.ranks(facts[part], views, answers)
         return ranks
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
@@ -254,10 +257,15 @@ class RelationPredictor:
     def fact_scores(self, facts: Facts) -> Floats:
         """See `Predictor`."""
         scores = np.empty(len(facts), dtype=np.float32)
-        for relation in np.unique(facts[:, 1]):
-            part = np.flatnonzero(facts[:, 1] == relation)
-            scores[part] = self.encoder.at(int(relation)).fact_scores(facts[part])
+        for part, predictor in self._divided(facts):
+            scores[part] = predictor.fact_scores(facts[part])
         return scores
+
+    def _divided(self, facts: Facts) -> Iterator[tuple[NDArray[np.int64], TablePredictor]]:
+        """The places of the facts of each relation, and who answers them."""
+        relations = np.unique(facts[:, 1]).tolist()
+        for relation, predictor in zip(relations, self.encoder.each(relations), strict=True):
+            yield np.flatnonzero(facts[:, 1] == relation), predictor
 
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
         """See `Predictor`."""

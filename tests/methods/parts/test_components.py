@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import math
 
+import numba
 import pytest
 import torch
-from tests.kernels.made import gradient_of, made_batch, made_tables
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernels.made import bytes_of, gradient_of, made_batch, made_tables
 from torch import Tensor
 
-from lkge.methods.parts.components import ATTENTION, DividedEncoder, DividedMargin, Division
-from lkge.models.scores import ComplEx, TransE
+from lkge.methods.parts.components import (
+    ATTENTION,
+    DividedEncoder,
+    DividedMargin,
+    Division,
+    FusedDividedMargin,
+)
+from lkge.models.scores import ComplEx, TransE, score_named
 from lkge.models.tables import Tables
 
 DIVISION = Division(components=4, active=2)
+Kind = type[DividedMargin] | type[FusedDividedMargin]
+KINDS = pytest.mark.parametrize("kind", [DividedMargin, FusedDividedMargin])
 
 
 def made(seed: int = 0) -> Tables:
@@ -52,7 +63,8 @@ def distance(tables: Tables, s: int, r: int, o: int) -> float:
     return sum(abs(a + b - c) for a, b, c in zip(head, translation, tail, strict=True))
 
 
-def test_the_loss_is_margin_on_what_is_seen_and_attention_off_the_top() -> None:
+@KINDS
+def test_the_loss_is_margin_on_what_is_seen_and_attention_off_the_top(kind: Kind) -> None:
     tables, batch = made(), made_batch(1, 5, 3, 9, 3)
     losses, spreads = [], []
     for (s, r, o), put_in, on_object in zip(
@@ -65,13 +77,14 @@ def test_the_loss_is_margin_on_what_is_seen_and_attention_off_the_top() -> None:
         losses.append(max(0.0, 8.0 + distance(tables, s, r, o) - sum(others) / 3))
         attention = tables.extra[ATTENTION][r].tolist()
         spreads.append(1 - sum(alphas(attention)[k] for k in top(attention)))
-    found, _ = gradient_of(DividedMargin(DIVISION, TransE(), 8.0), tables, batch)
+    found, _ = gradient_of(kind(DIVISION, TransE(), 8.0), tables, batch)
     assert found == pytest.approx(sum(losses) / 5 + sum(spreads) / 5, rel=1e-5)
 
 
-def test_components_out_of_use_have_no_gradient() -> None:
+@KINDS
+def test_components_out_of_use_have_no_gradient(kind: Kind) -> None:
     tables, batch = made(), made_batch(2, 6, 2, 9, 3)
-    _, gradient = gradient_of(DividedMargin(DIVISION, TransE(), 8.0), tables, batch)
+    _, gradient = gradient_of(kind(DIVISION, TransE(), 8.0), tables, batch)
     for entity in range(9):
         involved = (batch.facts[:, [0, 2]] == entity).any(1) | (batch.corruptions == entity).any(1)
         used = {
@@ -85,9 +98,47 @@ def test_components_out_of_use_have_no_gradient() -> None:
     assert gradient.extra[ATTENTION].values.any()
 
 
-def test_ranking_sees_what_training_sees() -> None:
+@settings(max_examples=25, derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    size=st.integers(1, 30),
+    negatives=st.integers(1, 5),
+    entities=st.integers(1, 20),
+    part=st.integers(1, 9),
+    score=st.sampled_from(["transe", "complex"]),
+)
+def test_twins_agree(
+    seed: int, size: int, negatives: int, entities: int, part: int, score: str
+) -> None:
+    base = score_named(score)
+    tables = made_tables(seed, entities, 3, 4 * base.reals * part)
+    tables.extra = {ATTENTION: torch.randn(6, 4, generator=torch.Generator().manual_seed(seed))}
+    batch, division = made_batch(seed, size, negatives, entities, 3), Division(4, 2, base.reals)
+    loss, gradient = gradient_of(FusedDividedMargin(division, base, 2.0), tables, batch)
+    twin_loss, twin = gradient_of(DividedMargin(division, base, 2.0), tables, batch)
+    assert loss == pytest.approx(twin_loss, rel=1e-5, abs=1e-6)
+    for mine, other in zip(gradient, twin, strict=True):
+        assert torch.equal(mine.touched, other.touched)
+        torch.testing.assert_close(mine.values, other.values, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one thread only")
+def test_the_number_of_threads_changes_no_byte_of_the_gradient() -> None:
+    tables, batch = made(), made_batch(3, 400, 5, 9, 3)
+    before, outcomes = numba.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            numba.set_num_threads(threads)
+            outcomes.append(gradient_of(FusedDividedMargin(DIVISION, TransE(), 8.0), tables, batch))
+    finally:
+        numba.set_num_threads(before)
+    assert bytes_of(outcomes[0][1]) == bytes_of(outcomes[1][1])
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_ranking_sees_what_training_sees(fused: bool) -> None:
     tables = made()
-    encoder = DividedEncoder.of(DIVISION, tables, TransE(), fused=False)
+    encoder = DividedEncoder.of(DIVISION, tables, TransE(), fused)
     for r in range(6):
         predictor = encoder.at(r)
         for s, o in ((0, 1), (2, 2), (8, 3)):

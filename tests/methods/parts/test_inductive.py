@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
-from tests.kernels.made import batch_of
 from tests.methods.hand_made import as_facts
 from tests.methods.inductive_graph import FACTS_OF_NEW, SETTINGS, SNAPSHOTS, begun, course
 from tests.methods.plain_encoders import listed
 
 from lkge.data.answers import KnownAnswers
 from lkge.learning.loop import Loop
-from lkge.methods.parts.inductive import renumbered
 from lkge.models.predictor import View
 from lkge.models.scores import SCORES
 from lkge.testing.graphs import made_of
@@ -138,28 +135,3 @@ def test_the_seed_draws_the_neighbours(name: str) -> None:
     drawn = [listed(begun(name, neighbours=2, seed=seed)[0].near) for seed in (1, 1, 2, 3, 4)]
     assert drawn[0] == drawn[1]
     assert any(other != drawn[0] for other in drawn[2:])
-
-
-def test_a_batch_by_the_numbers_of_what_is_asked() -> None:
-    batch = batch_of(
-        ((7, 2, 3), [(4, True), (7, False)]),
-        ((3, 3, 7), [(3, True), (4, False)]),
-    )
-    asked, seen = renumbered(batch, sees_query=True)
-    named = [tuple(row) for row in asked.tolist()]
-    assert len(set(named)) == len(named)
-    assert [(named[s], r, named[o]) for s, r, o in seen.facts.tolist()] == [
-        ((7, 2), 2, (3, 3)),
-        ((3, 3), 3, (7, 2)),
-    ]
-    assert [[named[c] for c in row] for row in seen.corruptions.tolist()] == [
-        [(4, 3), (7, 2)],
-        [(3, 2), (4, 3)],
-    ]
-    assert seen.corrupt_object is batch.corrupt_object
-    assert seen.facts.dtype == seen.corruptions.dtype == np.int32
-
-    asked, seen = renumbered(batch, sees_query=False)
-    assert asked.tolist() == [[3, 0], [4, 0], [7, 0]]
-    assert seen.facts.tolist() == [[2, 2, 0], [0, 3, 2]]
-    assert seen.corruptions.tolist() == [[1, 2], [0, 1]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ from lkge.models.scores import Score
 from lkge.models.tables import Tables
 
 QUERY, FROM_QUERY, FROM_NEIGHBOUR, VECTOR = "query", "from_query", "from_neighbour", "vector"
+TOGETHER = 1 << 25
+"""Bytes of rows that are encoded together, if that is more than one relation's."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,19 @@ class Logic:
 
     implies: Tensor
     discount: Tensor
+
+
+class Attends(Protocol):
+    """The neighbours of some entities, and what is learned of how they are attended to."""
+
+    def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
+        """Σ α T for each of the entities (k,), asked about the query relation of each (k,);
+        zero without neighbours. Shape (k, d)."""
+        ...
+
+    def all_rows(self, queries: Tensor) -> Tensor:
+        """`rows` of all n entities, asked about each of some queries (q,); shape (q, n, d)."""
+        ...
 
 
 class Weighed(NamedTuple):
@@ -73,20 +88,15 @@ class Attention:
         logic = self.logic.implies[near.relations[items], asked] / self.logic.discount[items]
         return Weighed(places, starts, blended(logits, logic, segments, len(entities)))
 
-    def weigh_all(self, query: int) -> Weighed:
-        """`weigh` for all entities and one query relation; each distinct neighbour is looked at
-        once."""
-        near = self.near
-        pairs = torch.arange(len(self.keys), device=self.keys.device)
-        asked = torch.full_like(pairs, query)
-        logits = additive_attention(self.queries, asked, self.keys, pairs, self.vector)
-        logic = self.logic.implies[near.relations, query] / self.logic.discount
-        weights = blended(logits[near.pairs.places], logic, near.subjects, len(near))
-        return Weighed(near.pairs.places, near.starts, weights)
+    def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
+        """See `Attends`."""
+        return segment_sums(self.moved, *self.weigh(entities, queries))
 
-    def rows(self, weighed: Weighed) -> Tensor:
-        """Σ α T for each entity, (k, d)."""
-        return segment_sums(self.moved, *weighed)
+    def all_rows(self, queries: Tensor) -> Tensor:
+        """See `Attends`."""
+        every = torch.arange(len(self.near), device=queries.device)
+        rows = self.rows(every.repeat(len(queries)), queries.repeat_interleave(len(every)))
+        return rows.view(len(queries), len(every), -1)
 
 
 def blended(logits: Tensor, logic: Tensor, segments: Tensor, count: int) -> Tensor:
@@ -99,31 +109,43 @@ def blended(logits: Tensor, logic: Tensor, segments: Tensor, count: int) -> Tens
 @dataclass(frozen=True)
 class AttentiveEncoder:
     """All entities as each query relation sees them: subjects are asked about r, candidates about
-    r⁻¹. The tables of the last two relations are kept, as r⁻¹ is mostly asked after r."""
+    r⁻¹. What was found for the last relation that was asked alone is kept."""
 
-    attention: Attention
+    attention: Attends
+    counts: Tensor
     tables: Tables
     score: Score
     fused: bool
-    _recent: OrderedDict[int, Tensor] = field(default_factory=OrderedDict)
+    _last: dict[int, Tensor] = field(default_factory=dict)
 
     def at(self, relation: int) -> TablePredictor:
         """See `RelationEncoder`."""
-        return TablePredictor(
-            self._encoded(inverse_of(relation)),
-            self.tables.relation,
-            self.score,
-            self.fused,
-            subject=self._encoded(relation),
-        )
+        if relation not in self._last:
+            encoded = self._encoded([relation])
+            self._last.clear()
+            self._last.update(encoded)
+        return self._predictor(self._last, relation)
 
-    def _encoded(self, query: int) -> Tensor:
-        if query not in self._recent:
-            attention, own = self.attention, self.tables.entity
-            every = torch.arange(len(own), device=own.device)
-            rows = attention.rows(attention.weigh_all(query))
-            rows = or_own(rows, attention.near.counts, own, every)
-            while len(self._recent) > 1:
-                self._recent.popitem(last=False)
-            self._recent[query] = self.score.prepare_entities(rows)
-        return self._recent[query]
+    def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
+        """See `RelationEncoder`; neighbours are visited once for all that are encoded together."""
+        size = 2 * max(1, TOGETHER // max(1, 2 * self.tables.entity.nbytes))
+        for start in range(0, len(relations), size):
+            some = relations[start : start + size]
+            encoded = self._encoded(some)
+            yield from (self._predictor(encoded, relation) for relation in some)
+
+    def _predictor(self, encoded: Mapping[int, Tensor], relation: int) -> TablePredictor:
+        candidates, subjects = encoded[inverse_of(relation)], encoded[relation]
+        relations = self.tables.relation
+        return TablePredictor(candidates, relations, self.score, self.fused, subject=subjects)
+
+    def _encoded(self, relations: Sequence[int]) -> dict[int, Tensor]:
+        """All entities, (n, d), as each of some relations and their inverses sees them."""
+        queries = sorted({query for r in relations for query in (r, inverse_of(r))})
+        own, device = self.tables.entity, self.counts.device
+        every = torch.arange(len(own), device=device)
+        all_rows = self.attention.all_rows(torch.tensor(queries, device=device))
+        return {
+            query: self.score.prepare_entities(or_own(rows, self.counts, own, every))
+            for query, rows in zip(queries, all_rows, strict=True)
+        }

@@ -25,6 +25,7 @@ from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.kernels.rows import RowGradient
 from lkge.methods.base import Method, State
 from lkge.methods.parts.neighbours import Neighbourhoods
+from lkge.methods.parts.renumbering import Ints, renumbered
 from lkge.models.encoders import project
 from lkge.models.model import ENCODE, NEIGHBOURS, Model, stream, xavier_tables
 from lkge.models.objectives import Objective
@@ -174,7 +175,7 @@ class EncodedObjective:
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`. An entity that is encoded anew for each relation is as many rows."""
-        asked, seen = renumbered(batch, self._sees_query)
+        asked, seen = renumbered(batch, *self._queries(batch.facts[:, 1]))
         device = tables.entity.device
         entities, queries = torch.from_numpy(asked).to(device).T
         variables = tables.map(lambda table: table.detach().requires_grad_())
@@ -191,30 +192,12 @@ class EncodedObjective:
             part.add(used, flow[used])
         return loss
 
-
-def renumbered(batch: Batch, sees_query: bool) -> tuple[NDArray[np.int64], Batch]:
-    """The distinct (entity, query relation) of a batch, (k, 2), and the batch by their numbers.
-
-    What stands as subject of r is asked about r, what stands as object about r⁻¹. An encoder that
-    does not see the query has query 0 everywhere.
-    """
-    subjects, relations, objects = batch.facts.astype(np.int64).T
-    forward = relations if sees_query else np.zeros_like(relations)
-    backward = relations ^ 1 if sees_query else forward
-    sides = np.where(batch.corrupt_object, backward[:, None], forward[:, None])
-    width = int(max(forward.max(), backward.max())) + 1
-    keys = np.concatenate(
-        [
-            subjects * width + forward,
-            objects * width + backward,
-            (batch.corruptions.astype(np.int64) * width + sides).ravel(),
-        ]
-    )
-    distinct, places = np.unique(keys, return_inverse=True)
-    heads, tails, corruptions = np.split(places.astype(np.int32), [len(batch), 2 * len(batch)])
-    facts = np.stack([heads, batch.facts[:, 1], tails], axis=1)
-    seen = Batch(facts, corruptions.reshape(batch.corruptions.shape), batch.corrupt_object)
-    return np.stack([distinct // width, distinct % width], axis=1), seen
+    def _queries(self, relations: Ints) -> tuple[Ints, Ints]:
+        """What stands as subject of r is asked about r, what stands as object about r⁻¹. An encoder
+        that does not see the query has query 0 everywhere."""
+        if self._sees_query:
+            return relations, relations ^ 1
+        return np.zeros_like(relations), np.zeros_like(relations)
 
 
 def transitions(score: Score, tables: Tables, near: Neighbourhoods) -> Tensor:
