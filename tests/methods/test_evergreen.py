@@ -1,0 +1,167 @@
+"""Evergreen: its loss on a graph of a few facts, what it keeps, and what that is good for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
+
+from lkge.config import EVERGREEN, Settings
+from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts, with_inverses
+from lkge.learning.loop import Loop
+from lkge.methods.evergreen import Evergreen
+from lkge.models.model import Model
+from lkge.models.tables import Gradient, Tables
+from lkge.testing.graphs import growing_graph, made_of
+
+SETTINGS = Settings().with_changes({**EVERGREEN, "dim": 4, "questions": 100_000})
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def second_snapshot(settings: Settings) -> tuple[Evergreen, Model, Tables]:
+    """Evergreen in the middle of its second snapshot, its model, and the tables of the first."""
+    method, model = Evergreen(settings), Model(settings)
+    method.grow(model, FIRST)
+    method.begin(model, FIRST)
+    model.tables = moved(model.tables, seed=1)
+    method.end(model, FIRST)
+    old = model.tables.clone()
+    method.grow(model, SECOND)
+    method.begin(model, SECOND)
+    model.tables = moved(model.tables, seed=2)
+    return method, model, old
+
+
+def expected_distillation(model: Model, old: Tables) -> torch.Tensor:
+    """The mean over all old facts, both directions, of CE(p_old, p), by torch alone."""
+    total = torch.zeros(())
+    for head, relation, _ in with_inverses(as_facts(PAST)).tolist():
+        query = model.score.compose(model.tables.entity[head], model.tables.relation[relation])
+        taught = model.score.compose(old.entity[head], old.relation[relation])
+        wanted = (old.entity @ taught).softmax(0)
+        total = total - (wanted * (model.tables.entity @ query).log_softmax(0)[: len(wanted)]).sum()
+    return total / (2 * len(PAST))
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.0])
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_new_facts_and_old_answers_weigh_as_many_as_they_are(backend: str, strength: float) -> None:
+    method, model, old = second_snapshot(
+        SETTINGS.with_changes({"backend": backend, "distillation": strength, "averaging": False})
+    )
+    share = strength * len(PAST) / (strength * len(PAST) + len(NEW))
+    gradient = Gradient.like(model.tables)
+    for part in gradient:
+        part.values.fill_(1.0)
+    loss = method.penalty(model, gradient)
+    leaves = [table.requires_grad_() for table in model.tables]
+    expected = expected_distillation(model, old)
+    assert loss == pytest.approx(share * expected.item(), rel=1e-3)
+    flows = torch.autograd.grad(expected, leaves)
+    for part, flow in zip(gradient, flows, strict=True):
+        wanted = (1 - share) + share * flow
+        torch.testing.assert_close(part.values, wanted, rtol=1e-2, atol=2e-4)
+
+
+def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:
+    method, model = Evergreen(SETTINGS), Model(SETTINGS)
+    method.grow(model, FIRST)
+    method.begin(model, FIRST)
+    gradient = Gradient.like(model.tables)
+    assert method.penalty(model, gradient) == 0
+    assert not any(part.touched.any() for part in gradient)
+
+
+def test_what_is_withdrawn_is_not_asked_again() -> None:
+    method, _, _ = second_snapshot(SETTINGS)
+    method.retract(as_facts(PAST[1:]))
+    assert method.state()["profile.questions"].tolist() == [[0, 0], [1, 1]]
+
+
+def test_the_mean_answers_and_goes_on() -> None:
+    method, model, _ = second_snapshot(SETTINGS)
+    gradient = Gradient.like(model.tables)
+    after = []
+    for seed in range(5):
+        model.tables = moved(model.tables, seed)
+        after.append(model.tables.clone())
+        method.after_step(model, gradient)
+    served = method.served(model)
+    weights = np.ones(5)
+    for t in range(5):
+        weight = 10 / (t + 1 + 9)
+        weights[:t] *= 1 - weight
+        weights[t] = weight
+    assert weights.sum() == pytest.approx(1)
+    expected = sum(w * tables.entity for w, tables in zip(weights.tolist(), after, strict=True))
+    torch.testing.assert_close(served.entity, expected)
+    method.end(model, SECOND)
+    torch.testing.assert_close(model.tables.entity, expected)
+    assert method.served(model) is model.tables
+
+
+def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:
+    graph = growing_graph()
+    settings = Settings().with_changes({**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2})
+    first, second = (
+        Loop(made_of(*graph.snapshots[:k]), settings).run().method.state() for k in (1, 2)
+    )
+    for table in ("entity", "relation"):
+        before, after = first[f"optimizer.sums.{table}"], second[f"optimizer.sums.{table}"]
+        assert len(after) > len(before)
+        assert (after[: len(before)] >= before).all()
+    fresh = Loop(graph, settings.with_changes({"carried_sums": False})).run().method.state()
+    assert not any(name.startswith("optimizer") for name in fresh)
+
+
+def rivals() -> GrowingGraph:
+    """First a ring of 40 entities; then two newcomers that many of these lead to, in the same
+    relations: they seem to answer the questions of the others, too."""
+    ring = [(k, 0, (k + 1) % 40) for k in range(40)] + [(k, 2, (k + 7) % 40) for k in range(40)]
+    led = [(k, 0, 40) for k in range(0, 40, 2)] + [(k, 2, 41) for k in range(0, 40, 2)]
+    return made_of(
+        Snapshot(0, as_facts(ring), no_facts(), as_facts(ring), 40, 2),
+        Snapshot(1, as_facts(led), no_facts(), as_facts(led[:1]), 42, 2),
+    )
+
+
+def test_old_answers_survive_newcomers_that_rival_them() -> None:
+    """The first snapshot's facts, asked again among all entities once the second is learned."""
+    settings = Settings().with_changes(
+        {**EVERGREEN, "dim": 32, "batch_size": 40, "max_epochs": 60, "patience": 60, "n3": 0.0}
+    )
+    kept, lost = (
+        Loop(rivals(), settings.with_changes({"distillation": strength}))
+        .run()
+        .results.protocols["current"]
+        .matrix
+        for strength in (1.0, 0.0)
+    )
+    assert kept[0][0].mrr > 0.9
+    assert kept[1][0].mrr > 0.9
+    assert lost[1][0].mrr < kept[1][0].mrr - 0.05
+
+
+@pytest.mark.parametrize("old", [1, 50])
+def test_a_step_asks_no_more_however_much_is_old(old: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def count(_: Tables, questions: Facts, *__: object) -> float:
+        asked.append(len(questions))
+        return 0.0
+
+    settings = SETTINGS.with_changes({"questions": 7})
+    method, model = Evergreen(settings), Model(settings)
+    facts = as_facts([(k, 0, k + 1) for k in range(old)])
+    first, second = (dataclasses.replace(snapshot, num_entities=60) for snapshot in (FIRST, SECOND))
+    method.grow(model, first)
+    method.end(model, dataclasses.replace(first, train=facts))
+    method.grow(model, second)
+    method.begin(model, second)
+    monkeypatch.setattr(method._distillation, "add_gradient", count)
+    method.penalty(model, Gradient.like(model.tables))
+    assert asked == [min(7, 2 * old)]
