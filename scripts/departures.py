@@ -4,6 +4,7 @@
 
 select-on-test      the validation facts are the test facts, so that early stopping selects on test
 select-on-newest    Re-train selects on the newest validation facts alone
+values-for-paths    SI takes the values of relations for the path integral of their gradients
 
 Further settings are given as --set NAME=VALUE. The results go to results/departures/.
 """
@@ -19,8 +20,10 @@ from typing import ClassVar
 from lkge import GrowingGraph, Settings, api
 from lkge.data.files import write_text_atomically
 from lkge.data.snapshots import Facts, Snapshot
-from lkge.methods import register
+from lkge.methods import Method, register
 from lkge.methods.retrain import Retrain
+from lkge.methods.si import Si
+from lkge.models.model import Model
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +39,18 @@ class RetrainOnNewest(Retrain):
         return snapshot.valid
 
 
+@register
+class SiByValues(Si):
+    """SI whose relations are held by their values, not by what their paths gained."""
+
+    name: ClassVar[str] = "si-by-values"
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Ω += max(0, θ_end) / ((θ_end - θ_start)² + ξ) on relations."""
+        self._path.relation = model.tables.relation.clone()
+        super().end(model, snapshot)
+
+
 def select_on_test(graph: GrowingGraph, settings: Settings) -> tuple[GrowingGraph, Settings]:
     """Validation facts are the test facts."""
     snapshots = tuple(replace(snapshot, valid=snapshot.test) for snapshot in graph.snapshots)
@@ -44,12 +59,25 @@ def select_on_test(graph: GrowingGraph, settings: Settings) -> tuple[GrowingGrap
 
 def select_on_newest(graph: GrowingGraph, settings: Settings) -> tuple[GrowingGraph, Settings]:
     """Only Re-train selects on more than the newest facts."""
-    if settings.method != Retrain.name:
-        raise SystemExit("select-on-newest is about re-train")
-    return graph, replace(settings, method=RetrainOnNewest.name)
+    return graph, _instead(settings, Retrain, RetrainOnNewest)
 
 
-DEPARTURES = {"select-on-test": select_on_test, "select-on-newest": select_on_newest}
+def values_for_paths(graph: GrowingGraph, settings: Settings) -> tuple[GrowingGraph, Settings]:
+    """Only SI has paths."""
+    return graph, _instead(settings, Si, SiByValues)
+
+
+def _instead(settings: Settings, method: type[Method], departing: type[Method]) -> Settings:
+    if settings.method != method.name:
+        raise SystemExit(f"this departure is about {method.name}")
+    return replace(settings, method=departing.name)
+
+
+DEPARTURES = {
+    "select-on-test": select_on_test,
+    "select-on-newest": select_on_newest,
+    "values-for-paths": values_for_paths,
+}
 
 
 def main() -> None:
