@@ -8,10 +8,11 @@ import pytest
 from tests.bench.made import small_study
 
 from lkge.bench.study import listed, listed_seeds, read_study, short_name, study_named
+from lkge.config import EVERGREEN
 from lkge.errors import LkgeError, SettingsError, UnknownName
 from lkge.methods import METHODS
 
-PAPER = study_named("paper")
+PAPER, BEYOND = study_named("paper"), study_named("beyond")
 ABLATIONS = {
     "lkge:no-fine-tuning": "fine_tuning",
     "lkge:no-autoencoder": "autoencoder",
@@ -21,9 +22,37 @@ ABLATIONS = {
 
 
 def test_every_method_is_in_the_paper_s_study_and_every_system_is_a_method() -> None:
-    assert {name for name in PAPER.entrants if ":" not in name} == set(METHODS)
+    assert {name for name in PAPER.entrants if ":" not in name} == set(METHODS) - {"evergreen"}
     assert {name for name in PAPER.entrants if ":" in name} == set(ABLATIONS)
-    assert len(METHODS) == 13
+    assert len(METHODS) == 14
+
+
+def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
+    base = [name for name in EVERGREEN if name not in {"method", "transfer"}]
+    for cell in BEYOND.cells():
+        assert {name: getattr(cell.settings, name) for name in base} == {
+            name: EVERGREEN[name] for name in base
+        }
+        assert cell.settings.method == cell.entrant.method
+    seeds = {
+        name: {cell.settings.seed for cell in BEYOND.cells(systems=[name])}
+        for name in BEYOND.entrants
+    }
+    assert {name for name, each in seeds.items() if each == {11, 22, 33}} == {
+        "evergreen",
+        "re-train",
+    }
+
+
+def test_a_variant_of_evergreen_differs_in_one_setting() -> None:
+    variants = [name for name in BEYOND.entrants if name.startswith("evergreen:")]
+    assert len(variants) >= 4
+    for name in variants:
+        whole, variant = (
+            BEYOND.cell(BEYOND.entrants[each], "FACT", 11).settings.to_dict()
+            for each in ("evergreen", name)
+        )
+        assert sum(whole[key] != variant[key] for key in whole) == 1
 
 
 def test_all_of_it_was_printed() -> None:

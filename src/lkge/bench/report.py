@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lkge.bench import tables
 from lkge.bench.comparison import LARGE, Line, agreement, lines_of
 from lkge.bench.kept import kept_cells, results_in
-from lkge.bench.study import PAPER, Cell, Study
+from lkge.bench.study import STUDIES, Cell, Study
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import Results
@@ -84,7 +84,7 @@ def kept_lines(study: Study, folder: Path) -> dict[str, list[Line]]:
 
 
 def _introduction(study: Study) -> str:
-    name = study.name if study.name == PAPER else f"{study.name}.toml"
+    name = study.name if study.name in STUDIES else f"{study.name}.toml"
     settings = ", ".join(f"{key} {value}" for key, value in study.settings.items())
     common = f"Settings of every run: {settings}." if settings else ""
     parts = [f"# {study.title}", INTRODUCTION.format(study=name), common, study.notes.strip()]

@@ -2,6 +2,7 @@
 
 paper.toml     the study of the paper's Tables 2 and 3
 paper.json     what the paper printed: system → dataset → mrr, hits1, hits3, hits10
+beyond.toml    evergreen, without one of its parts each, and others on the same base model
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from lkge.config import Settings
+from lkge.config import PRESETS, Settings
 from lkge.errors import SettingsError, UnknownName
 
-PAPER = "paper"
+PAPER, BEYOND = "paper", "beyond"
+STUDIES = (PAPER, BEYOND)
 
 Printed = Mapping[str, Mapping[str, Mapping[str, float]]]
 
@@ -68,7 +70,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Study:
-    """Systems × datasets × seeds, and how they are shown.
+    """Systems × datasets × seeds, and how they are shown. Settings differ from those of `preset`.
 
     `mrr_change_of` is the system whose models are drawn one by one, `time_on` the dataset of the
     figure of times, or all of them; `notes` is Markdown for the README.
@@ -78,6 +80,7 @@ class Study:
     title: str
     datasets: tuple[str, ...]
     entrants: Mapping[str, Entrant]
+    preset: str = PAPER
     settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = (11,)
     printed: Printed = field(default_factory=dict)
@@ -109,7 +112,7 @@ class Study:
 
     def cell(self, entrant: Entrant, dataset: str, seed: int) -> Cell:
         """One run: the settings of all, of its method, of its variant; each also by dataset."""
-        chosen = dict(self.settings)
+        chosen = {**PRESETS[self.preset], **self.settings}
         for part in (self.entrants.get(entrant.method, entrant), entrant):
             chosen |= {**part.settings, **part.on.get(short_name(dataset), {})}
         chosen |= {"dataset": dataset, "method": entrant.method, "seed": seed}
@@ -144,11 +147,11 @@ def short_name(dataset: str) -> str:
 
 
 def study_named(name: str) -> Study:
-    """The study `paper`, or that of a TOML file."""
-    if name == PAPER:
-        return read_study(resources.files("lkge.bench"), f"{PAPER}.toml")
+    """The study `paper` or `beyond`, or that of a TOML file."""
+    if name in STUDIES:
+        return read_study(resources.files("lkge.bench"), f"{name}.toml")
     if not name.endswith(".toml"):
-        raise UnknownName("study", name, [PAPER])
+        raise UnknownName("study", name, STUDIES)
     return read_study(Path(name).parent, Path(name).name)
 
 

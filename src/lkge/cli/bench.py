@@ -23,7 +23,10 @@ Jobs = Annotated[int, typer.Option(min=1, help="How many runs at a time, each wi
 
 def command(
     study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="`paper`, or a TOML file with another study.")
+        str,
+        typer.Argument(
+            metavar="STUDY", help="`paper`, `beyond`, or a TOML file with another study."
+        ),
     ],
     datasets: Annotated[
         str | None, typer.Option(help="Names, with commas between.", show_default="all")
