@@ -45,7 +45,7 @@ class Settings:
     beta: float = 0.1
     omega: str = "printed"
     distillation: float = 1.0
-    questions: int = 600
+    questions: int = 300
     carried_sums: bool = True
     averaging: bool = True
     memory: int = 5000
@@ -106,10 +106,10 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "dim": 200,
         "batch_size": 1500,
         "optimizer": "adagrad",
-        "learning_rate": 0.1,
+        "learning_rate": 0.3,
         "objective": "softmax",
         "n3": 0.05,
-        "max_epochs": 12,
+        "max_epochs": 10,
         "patience": 2,
         "transfer": False,
     }

@@ -165,3 +165,9 @@ def test_a_step_asks_no_more_however_much_is_old(old: int, monkeypatch: pytest.M
     monkeypatch.setattr(method._distillation, "add_gradient", count)
     method.penalty(model, Gradient.like(model.tables))
     assert asked == [min(7, 2 * old)]
+
+
+@pytest.mark.parametrize(("facts", "size"), [(10, 100), (4000, 100), (8000, 200), (10**6, 1500)])
+def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
+    assert Evergreen(SETTINGS).batch_size(facts) == size
+    assert Evergreen(SETTINGS.with_changes({"batch_size": 64})).batch_size(facts) == 64

@@ -172,7 +172,7 @@ class Fit:
         settings = self._settings
         generator = stream(settings.seed, TRAIN, self.snapshot.index, self.course.epochs)
         negatives = self.method.negatives(self.model)
-        size, entities = settings.batch_size, self.snapshot.num_entities
+        size, entities = self.method.batch_size(self._num_edges), self.snapshot.num_entities
         return chain(
             batches(self._edges, size, negatives, entities, generator)
             if negatives

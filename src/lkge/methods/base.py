@@ -7,6 +7,7 @@ The trainer calls them in this order for each snapshot i:
     begin     prepare to learn: anchors, weights, a restart
     facts     what to train on, and `validation`, what to select on
     objective the loss of a batch, if it is another than the model's, and `negatives` for it
+    batch_size  how many facts it has
     optimizer_state   what the optimizer goes on with, if it does not begin anew
       penalty     per step: add a gradient, return its loss
       adjust      per step: change the whole gradient
@@ -79,6 +80,10 @@ class Method:
     def objective(self, model: Model) -> Objective:
         """The loss of a batch and its gradient."""
         return model.objective
+
+    def batch_size(self, facts: int) -> int:
+        """The facts of a batch, of so many in an epoch, inverses among them."""
+        return self.settings.batch_size
 
     def negatives(self, model: Model) -> int:
         """The corruptions that its objective wants for each fact of a batch."""

@@ -29,6 +29,9 @@ from lkge.models.objectives.distillation import Distillation, distillation
 from lkge.models.tables import Gradient, Tables, no_tables
 
 SUMS = "optimizer."
+FEWEST_STEPS = 40
+"""Steps of an epoch, unless batches become too small for it."""
+SMALLEST_BATCH = 100
 
 
 @register
@@ -70,6 +73,10 @@ class Evergreen(Method):
         self._share = old / max(1, old + len(snapshot.train))
         if self._share:
             self._distillation = distillation(model.score, self._old, model.fused)
+
+    def batch_size(self, facts: int) -> int:
+        """Smaller where an epoch would have few steps."""
+        return min(self.settings.batch_size, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
