@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lkge.config import Settings
+from lkge.config import PRESETS, Settings, settings_with
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.learning.loop import Loop
@@ -44,4 +44,5 @@ def _facts(*facts: tuple[int, int, int]) -> Facts:
 
 
 if __name__ == "__main__":
-    rehearse(Settings(), ignore)
+    for preset in PRESETS:
+        rehearse(settings_with({}, preset), ignore)
