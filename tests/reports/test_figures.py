@@ -15,7 +15,10 @@ from lkge.reports import drawing, figures
 MakeRun = Callable[..., Results]
 
 OF_ONE_RUN = (figures.mrr_over_snapshots, figures.matrix_heatmap, figures.time_per_snapshot)
-OF_MANY = (figures.mrr_by_method, figures.transfer_by_method, figures.cumulative_time)
+OF_MANY = (
+    *(figures.mrr_by_method, figures.transfer_by_method),
+    *(figures.cumulative_time, figures.mrr_over_time),
+)
 
 
 def png_size(path: Path) -> tuple[int, int]:

@@ -26,8 +26,10 @@ FIGURES = {
     "earlier snapshots.",
     "figure-4-transfer": "Forward and backward transfer of MRR, `paper` protocol.",
     "figure-5-time": "Cumulative time to learn, validation included, tests excluded.",
+    "mrr-over-time": "MRR on the tests so far over the time to learn, a point for each snapshot.",
 }
-"""The figures of the paper by the names of their files, and what is said below them."""
+"""Figures by the names of their files, and what is said below them; the first three are the
+paper's."""
 
 INTRODUCTION = """\
 `lkge bench {study}` writes this page, the figures and [index.html](index.html) from the JSON files
@@ -56,7 +58,8 @@ def write_study(study: Study, folder: Path) -> Path:
 
 
 def draw(study: Study, kept: Mapping[Cell, Results]) -> dict[str, Figure]:
-    """Figures 3, 4 and 5, as far as there are runs for them. Ablations are in none of them."""
+    """Figures 3, 4 and 5, and MRR over time, as far as there are runs for them. Ablations are in
+    none of them."""
     whole = {cell: run for cell, run in kept.items() if not cell.entrant.is_variant}
     changed = [run for cell, run in whole.items() if cell.entrant.name == study.mrr_change_of]
     timed = [run for cell, run in whole.items() if study.time_on in (None, cell.dataset)]
@@ -64,6 +67,7 @@ def draw(study: Study, kept: Mapping[Cell, Results]) -> dict[str, Figure]:
         (figures.mrr_over_snapshots, changed),
         (figures.transfer_by_method, list(whole.values())),
         (figures.cumulative_time, timed),
+        (figures.mrr_over_time, [r for c, r in whole.items() if c.entrant.name in study.race]),
     )
     return {
         stem: figure(runs) for stem, (figure, runs) in zip(FIGURES, drawings, strict=True) if runs

@@ -73,7 +73,8 @@ class Study:
     """Systems × datasets × seeds, and how they are shown. Settings differ from those of `preset`.
 
     `mrr_change_of` is the system whose models are drawn one by one, `time_on` the dataset of the
-    figure of times, or all of them; `notes` is Markdown for the README.
+    figure of times, or all of them, `race` the systems whose MRR is drawn over time; `notes` is
+    Markdown for the README.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Study:
     printed: Printed = field(default_factory=dict)
     mrr_change_of: str = "lkge"
     time_on: str | None = None
+    race: tuple[str, ...] = ()
     systems_title: str = "Systems"
     variants_title: str = "Variants"
     notes: str = ""
@@ -179,7 +181,7 @@ def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
         for system, part in tree.pop("systems").items()
     }
     whole: dict[str, Any] = {"name": name, "title": name, "printed": printed, **tree}
-    whole |= {key: tuple(whole[key]) for key in ("datasets", "seeds") if key in whole}
+    whole |= {key: tuple(whole[key]) for key in ("datasets", "seeds", "race") if key in whole}
     return Study(entrants=entrants, **whole)
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "matrix_heatmap",
     "mrr_by_method",
     "mrr_over_snapshots",
+    "mrr_over_time",
     "save",
     "time_per_snapshot",
     "transfer_by_method",
@@ -130,6 +131,28 @@ def cumulative_time(results: Sequence[Results]) -> Figure:
         panel.set_title(drawing.label(dataset))
     drawing.heading(figure, "Cumulative time to learn")
     figure.supxlabel("Snapshot", size="medium")
+    return figure
+
+
+@styled
+def mrr_over_time(results: Sequence[Results], protocol: str = "current") -> Figure:
+    """MRR on the tests so far against the time it took, a point for each snapshot and a line for
+    each method; a panel for each dataset."""
+    systems = systems_of(results)
+    names = list(dict.fromkeys(system.name for system in systems))
+    groups = by_dataset(systems)
+    figure, axes = drawing.panels(len(groups), columns=2, size=(4.8, 3.2), sharey=False)
+    for panel, (dataset, group) in zip(axes, groups.items(), strict=True):
+        marks.gain_lines(panel, group, names, protocol)
+        panel.set_title(drawing.label(dataset))
+    drawing.heading(figure, "MRR on the tests so far, over the time to learn")
+    handles = {
+        text: handle
+        for axis in axes
+        for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower right", ncols=4)
+    figure.supylabel(f"MRR, {protocol} protocol", size="medium")
     return figure
 
 

@@ -190,6 +190,30 @@ def _bars(
         )
 
 
+def look_of(name: str, names: Sequence[str]) -> dict[str, Any]:
+    """Colour, dashes and marker of a system among those of a figure."""
+    place = names.index(name)
+    turn = place // len(drawing.OKABE_ITO) % len(DASHES)
+    colour = drawing.OKABE_ITO[place % len(drawing.OKABE_ITO)]
+    return {"color": colour, "ls": DASHES[turn], "marker": MARKERS[turn]}
+
+
+def gain_lines(panel: Axes, group: Sequence[System], names: Sequence[str], protocol: str) -> None:
+    """MRR on the tests so far against time summed over snapshots, which are numbered."""
+    times = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
+    unit, unit_name = drawing.time_unit(max((t[-1] for t in times if t), default=0.0) or 1.0)
+    for system, line in zip(group, times, strict=True):
+        gains, spent = system.so_far(protocol), [seconds / unit for seconds in line]
+        panel.plot(spent, gains, label=drawing.label(system.name), **look_of(system.name, names))
+        for number, point in enumerate(zip(spent, gains, strict=True), start=1):
+            panel.annotate(
+                str(number), point, xytext=(0, 5), textcoords="offset points", ha="center", size=7
+            )
+    panel.margins(y=0.15)
+    panel.set_xlim(left=0)
+    panel.set_xlabel(unit_name.capitalize())
+
+
 def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: float) -> None:
     """Time summed over snapshots, each line named at its end; `gap` is a share of the height."""
     lines = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
@@ -201,12 +225,8 @@ def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: 
     length = max((len(line) for _, line in drawn), default=1)
     snapshot_axis(panel, length)
     for (system, line), place in zip(drawn, places, strict=True):
-        look = names.index(system.name)
-        turn = look // len(drawing.OKABE_ITO) % len(DASHES)
-        colour = drawing.OKABE_ITO[look % len(drawing.OKABE_ITO)]
-        panel.plot(
-            *(range(1, len(line) + 1), line), color=colour, ls=DASHES[turn], marker=MARKERS[turn]
-        )
+        look = look_of(system.name, names)
+        panel.plot(range(1, len(line) + 1), line, **look)
         panel.annotate(
             drawing.label(system.name),
             (len(line), line[-1]),
@@ -214,7 +234,7 @@ def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: 
             va="center",
             size=8,
             annotation_clip=False,
-            arrowprops=LEADER | {"color": colour},
+            arrowprops=LEADER | {"color": look["color"]},
         )
     panel.set_ylim(0, top)
     panel.set_xlim(0.8, length + 0.2)

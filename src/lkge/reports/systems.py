@@ -77,6 +77,14 @@ class System:
             for i in range(rows)
         ]
 
+    def so_far(self, protocol: str) -> list[float]:
+        """MRR of M_i on the union of Q_1 … Q_i; means over the runs."""
+        found = [part(run, protocol) for run in self.runs]
+        return [
+            spread(each.after(i).mrr for each in found if i < len(each.matrix)).mean
+            for i in range(max(len(each.matrix) for each in found))
+        ]
+
     def forward(self, protocol: str) -> list[float]:
         """MRR of M_i, grown but not yet trained, on Q_{i+1}; means over the runs."""
         lines = [part(run, protocol).forward for run in self.runs]
