@@ -203,9 +203,10 @@ def gain_lines(panel: Axes, group: Sequence[System], names: Sequence[str], proto
     times = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
     unit, unit_name = drawing.time_unit(max((t[-1] for t in times if t), default=0.0) or 1.0)
     for system, line in zip(group, times, strict=True):
-        gains, spent = system.so_far(protocol), [seconds / unit for seconds in line]
-        panel.plot(spent, gains, label=drawing.label(system.name), **look_of(system.name, names))
-        for number, point in enumerate(zip(spent, gains, strict=True), start=1):
+        points = [(t / unit, mrr) for t, mrr in zip(line, system.so_far(protocol), strict=False)]
+        look = look_of(system.name, names)
+        panel.plot(*zip(*points, strict=True), label=drawing.label(system.name), **look)
+        for number, point in enumerate(points, start=1):
             panel.annotate(
                 str(number), point, xytext=(0, 5), textcoords="offset points", ha="center", size=7
             )
