@@ -46,6 +46,7 @@ class Settings:
     omega: str = "printed"
     distillation: float = 1.0
     questions: int = 300
+    profile: bool = True
     carried_sums: bool = True
     averaging: bool = True
     memory: int = 5000

@@ -171,3 +171,16 @@ def test_a_step_asks_no_more_however_much_is_old(old: int, monkeypatch: pytest.M
 def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
     assert Evergreen(SETTINGS).batch_size(facts) == size
     assert Evergreen(SETTINGS.with_changes({"batch_size": 64})).batch_size(facts) == 64
+
+
+def test_without_a_profile_nothing_is_kept_but_a_number_and_the_sums() -> None:
+    graph = growing_graph()
+    settings = Settings().with_changes(
+        {**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2, "profile": False}
+    )
+    learned = Loop(graph, settings).run()
+    state = learned.method.state()
+    assert {name.partition(".")[0] for name in state} == {"facts", "optimizer"}
+    assert int(state["facts"]) == sum(len(snapshot.train) for snapshot in graph.snapshots)
+    without = Loop(graph, settings.with_changes({"distillation": 0.0})).run()
+    assert not torch.equal(learned.tables.entity, without.tables.entity)

@@ -39,6 +39,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),
     "distillation": (STRENGTH, "δ: weight of old answers against new facts (evergreen); 0: none."),
     "questions": (STRENGTH, "Old questions that evergreen asks again with every batch."),
+    "profile": (STRENGTH, "Evergreen keeps which questions were asked; off: it guesses them."),
     "carried_sums": (STRENGTH, "Evergreen's optimizer goes on with what it has gathered."),
     "averaging": (STRENGTH, "Evergreen answers with a running mean of what it learns."),
     "memory": (STRENGTH, "Old facts kept by GEM, EMR and DiCGRL."),

@@ -23,8 +23,9 @@ from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.average import Average
 from lkge.methods.parts.profile import Profile
+from lkge.methods.parts.recollection import recollected
 from lkge.methods.parts.transfer import transfer
-from lkge.models.model import ASK, Model, stream
+from lkge.models.model import ASK, RECOLLECT, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
 from lkge.models.tables import Gradient, Tables, no_tables
 
@@ -32,6 +33,8 @@ SUMS = "optimizer."
 FEWEST_STEPS = 40
 """Steps of an epoch, unless batches become too small for it."""
 SMALLEST_BATCH = 100
+RECOLLECTED = 5000
+"""Questions that are asked again in a snapshot where there is no profile."""
 
 
 @register
@@ -45,7 +48,8 @@ class Evergreen(Method):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._profile = Profile()
+        self._profile = self._asked = Profile()
+        self._facts = 0
         self._optimizer: State = {}
         self._old = no_tables(settings.dim, settings.device)
         self._distillation: Distillation | None = None
@@ -57,6 +61,7 @@ class Evergreen(Method):
     def retract(self, facts: Facts) -> None:
         """They no longer count."""
         self._profile = self._profile.without(facts)
+        self._facts = max(0, self._facts - len(facts))
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Keep the tables as the teacher, draw new rows."""
@@ -69,10 +74,11 @@ class Evergreen(Method):
         """The last tables become the teacher, weighed by the facts that made them."""
         self._snapshot, self._steps = snapshot.index, 0
         self._average = Average.of(model.tables) if self.settings.averaging else None
-        old = self.settings.distillation * self._profile.num_facts
+        old = self.settings.distillation * self._facts
         self._share = old / max(1, old + len(snapshot.train))
         if self._share:
             self._distillation = distillation(model.score, self._old, model.fused)
+            self._asked = self._profile if self.settings.profile else self._recollected(model)
 
     def batch_size(self, facts: int) -> int:
         """Smaller where an epoch would have few steps."""
@@ -83,7 +89,7 @@ class Evergreen(Method):
         if self._distillation is None:
             return 0.0
         generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
-        asked, shares = self._profile.draw(self.settings.questions, generator)
+        asked, shares = self._asked.draw(self.settings.questions, generator)
         for part in gradient:
             part.values.mul_(1 - self._share)
         return self._distillation.add_gradient(model.tables, asked, self._share * shares, gradient)
@@ -110,18 +116,22 @@ class Evergreen(Method):
         """Remember which questions were answered, and forget the answers; go on from the mean."""
         model.tables = self.served(model)
         self._average = None
-        self._profile = self._profile.with_facts(snapshot.train)
+        if self.settings.profile:
+            self._profile = self._profile.with_facts(snapshot.train)
+        self._facts += len(snapshot.train)
         self._distillation = None
 
     def state(self) -> State:
-        """The profile, and what the optimizer has gathered."""
-        return self._profile.named() | {
-            SUMS + name: tensor for name, tensor in self._optimizer.items()
-        }
+        """The number of old facts, their profile, and what the optimizer has gathered."""
+        profile = self._profile.named() if self.settings.profile else {}
+        sums = {SUMS + name: tensor for name, tensor in self._optimizer.items()}
+        return {"facts": torch.tensor([self._facts]), **profile, **sums}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._profile = Profile.from_named(state)
+        self._facts = int(state["facts"])
+        if self.settings.profile:
+            self._profile = Profile.from_named(state)
         self._optimizer = {
             name.removeprefix(SUMS): tensor
             for name, tensor in state.items()
@@ -138,3 +148,12 @@ class Evergreen(Method):
         self._steps = int(state["steps"])
         if self._average is not None:
             self._average = Average(Tables.from_named(state, "mean"))
+
+    def _recollected(self, model: Model) -> Profile:
+        """Questions that the last tables are sure of."""
+        generator = stream(self.settings.seed, RECOLLECT, self._snapshot)
+        evidence = self._old.map(torch.ones_like)
+        for name in ("sums", "second"):
+            if f"{name}.entity" in self._optimizer:
+                evidence = Tables.from_named(self._optimizer, name)
+        return recollected(model.score, self._old, evidence, RECOLLECTED, generator)
