@@ -110,7 +110,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "learning_rate": 0.3,
         "objective": "softmax",
         "n3": 0.05,
-        "max_epochs": 10,
+        "max_epochs": 20,
         "patience": 2,
         "transfer": False,
     }
