@@ -45,7 +45,7 @@ class Settings:
     beta: float = 0.1
     omega: str = "printed"
     distillation: float = 1.0
-    questions: int = 300
+    questions: int = 600
     profile: bool = True
     carried_sums: bool = True
     averaging: bool = True
@@ -110,6 +110,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "learning_rate": 0.3,
         "objective": "softmax",
         "n3": 0.05,
+        "questions": 300,
         "max_epochs": 20,
         "patience": 2,
         "transfer": False,
