@@ -35,7 +35,7 @@ def test_a_part_that_is_off_is_named_even_without_its_siblings(make_run: MakeRun
 
 
 def test_a_preset_needs_no_words(make_run: MakeRun) -> None:
-    runs = [make_run(**EVERGREEN), make_run(**EVERGREEN, questions=7)]
+    runs = [make_run(**EVERGREEN), make_run(**{**EVERGREEN, "questions": 7})]
     assert [system.name for system in systems_of(runs)] == ["evergreen", "evergreen, questions 7"]
 
 
