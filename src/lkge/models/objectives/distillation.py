@@ -16,7 +16,7 @@ from torch import Tensor
 from lkge.data.snapshots import Facts
 from lkge.kernels.scratch import Scratch
 from lkge.kernels.softmax import distil_gradient
-from lkge.models.objectives.softmax import Pose, blocks_of
+from lkge.models.objectives.softmax import Pose, differentiate
 from lkge.models.scores import Bilinear, Score
 from lkge.models.tables import Gradient, Tables
 
@@ -70,26 +70,13 @@ class PlainDistillation:
     ) -> float:
         """See `Distillation`."""
         rows = torch.from_numpy(asked).long().to(tables.entity.device)
-        relations, used = torch.unique(rows[:, 1], return_inverse=True)
-        parts = [tables.entity.detach(), tables.relation[relations]]
-        entity, relation = (part.requires_grad_() for part in parts)
-        prepared = [self.score.prepare_entities(entity), self.score.prepare_relations(relation)]
-        leaves = [part.detach().requires_grad_() for part in prepared]
-        total = 0.0
-        numbers = len(entity) if self.score.is_bilinear else entity.numel()
-        for part in blocks_of(len(rows), numbers):
-            queries = self.score.compose(leaves[0][rows[part, 0]], leaves[1][used[part]])
-            answers = self.score.candidates(queries, leaves[0]).log_softmax(1)
+
+        def loss(part: slice, scores: Tensor) -> Tensor:
             wanted = self._wanted(rows[part])
-            losses = -(wanted * answers[:, : wanted.shape[1]]).sum(1)
-            loss = (weights[part].to(losses.device) * losses).sum()
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-        slopes = [leaf.grad for leaf in leaves]
-        on_entity, on_relation = torch.autograd.grad(prepared, [entity, relation], slopes)
-        gradient.entity.add(torch.arange(len(entity), device=entity.device), on_entity)
-        gradient.relation.add(relations, on_relation)
-        return total
+            losses = -(wanted * scores.log_softmax(1)[:, : wanted.shape[1]]).sum(1)
+            return (weights[part].to(losses.device) * losses).sum()
+
+        return differentiate(self.score, tables, rows, loss, gradient)
 
     def _wanted(self, rows: Tensor) -> Tensor:
         """The teacher's answers, (q, k)."""

@@ -6,6 +6,7 @@ smoothing ε the target is (1 - ε) on t and ε/n on each of all n entities.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -134,30 +135,45 @@ class PlainSoftmax:
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
         facts = torch.from_numpy(batch.facts).long().to(tables.entity.device)
-        relations, used = torch.unique(facts[:, 1], return_inverse=True)
-        rows = [tables.entity.detach(), tables.relation[relations]]
-        entity, relation = (part.requires_grad_() for part in rows)
-        prepared = [self.score.prepare_entities(entity), self.score.prepare_relations(relation)]
-        leaves = [part.detach().requires_grad_() for part in prepared]
-        total = 0.0
-        numbers = len(entity) if self.score.is_bilinear else entity.numel()
-        for part in blocks_of(len(facts), numbers):
-            queries = self.score.compose(leaves[0][facts[part, 0]], leaves[1][used[part]])
-            logits = self.score.candidates(queries, leaves[0])
-            loss = functional.cross_entropy(
+
+        def loss(part: slice, logits: Tensor) -> Tensor:
+            return functional.cross_entropy(
                 logits, facts[part, 2], reduction="sum", label_smoothing=self.smoothing
             ) / len(facts)  # fmt: skip
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-        slopes = [leaf.grad for leaf in leaves]
-        on_entity, on_relation = torch.autograd.grad(prepared, [entity, relation], slopes)
-        gradient.entity.add(torch.arange(len(entity), device=entity.device), on_entity)
-        gradient.relation.add(relations, on_relation)
-        return total
+
+        return differentiate(self.score, tables, facts, loss, gradient)
 
     def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
         """See `FactwiseObjective`."""
         add_squares_singly(self, tables, batch, squares)
+
+
+def differentiate(
+    score: Score,
+    tables: Tables,
+    asked: Tensor,
+    loss: Callable[[slice, Tensor], Tensor],
+    gradient: Gradient,
+) -> float:
+    """Add the gradient of a sum of losses, each of the scores (b, n) that all entities have as
+    answers to a block of the questions (q, ≥ 2); return the sum."""
+    relations, used = torch.unique(asked[:, 1], return_inverse=True)
+    rows = [tables.entity.detach(), tables.relation[relations]]
+    entity, relation = (part.requires_grad_() for part in rows)
+    prepared = [score.prepare_entities(entity), score.prepare_relations(relation)]
+    leaves = [part.detach().requires_grad_() for part in prepared]
+    total = 0.0
+    numbers = len(entity) if score.is_bilinear else entity.numel()
+    for part in blocks_of(len(asked), numbers):
+        queries = score.compose(leaves[0][asked[part, 0]], leaves[1][used[part]])
+        of_part = loss(part, score.candidates(queries, leaves[0]))
+        of_part.backward()  # type: ignore[no-untyped-call]
+        total += float(of_part.detach())
+    slopes = [leaf.grad for leaf in leaves]
+    on_entity, on_relation = torch.autograd.grad(prepared, [entity, relation], slopes)
+    gradient.entity.add(torch.arange(len(entity), device=entity.device), on_entity)
+    gradient.relation.add(relations, on_relation)
+    return total
 
 
 def blocks_of(queries: int, numbers: int) -> list[slice]:
