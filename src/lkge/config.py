@@ -41,6 +41,7 @@ class Settings:
     l2: float = 0.0
     max_epochs: int = 200
     patience: int = 3
+    least_gain: float = 0.0
     alpha: float = 0.01
     beta: float = 0.1
     omega: str = "printed"
@@ -68,7 +69,7 @@ class Settings:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         weights = (
             *("alpha", "beta", "distillation", "margin", "adversarial"),
-            *("relation_weight", "n3", "l2"),
+            *("relation_weight", "n3", "l2", "least_gain"),
         )
         for name in ("seed", "memory", "label_smoothing", *weights):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "zero or more")
@@ -113,6 +114,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "questions": 300,
         "max_epochs": 20,
         "patience": 2,
+        "least_gain": 0.005,
         "transfer": False,
     }
 )

@@ -86,6 +86,19 @@ def test_the_same_again_is_no_gain() -> None:
     assert (fit.course.epochs, fit.course.best_epoch) == (3, 1)
 
 
+def test_a_gain_too_small_does_not_renew_patience_and_is_kept_all_the_same() -> None:
+    settings = quick(max_epochs=50, patience=2, least_gain=0.05)
+    fit = fit_of(settings, [0.1, 0.4, 0.41, 0.415, 0.9])
+    events = run(fit)
+    assert [event.epochs_without_gain for event in events] == [0, 0, 1, 2]
+    assert (fit.course.best_epoch, fit.course.best_mrr) == (4, 0.415)
+
+
+def test_small_gains_add_up() -> None:
+    fit = fit_of(quick(max_epochs=50, patience=2, least_gain=0.05), [0.40, 0.41, 0.43, 0.44, 0.44])
+    assert [event.epochs_without_gain for event in run(fit)] == [0, 1, 0, 1, 2]
+
+
 def test_each_gain_renews_patience() -> None:
     fit = fit_of(quick(max_epochs=50, patience=2), [0.1, 0.0, 0.2, 0.1, 0.3, 0.2, 0.1, 0.9])
     run(fit)

@@ -34,6 +34,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "l2": (TRAINING, "Weight of the squares of coordinates, on the rows of each batch."),
     "max_epochs": (TRAINING, "Epochs per snapshot, at most."),
     "patience": (TRAINING, "Stop a snapshot after so many epochs without a better validation MRR."),
+    "least_gain": (TRAINING, "A better validation MRR is one that is better by this share."),
     "alpha": (STRENGTH, "α: weight of the pull towards the old embeddings (LKGE, EWC, SI)."),
     "beta": (LKGE, "β: weight of the masked autoencoder."),
     "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),

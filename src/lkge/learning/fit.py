@@ -35,18 +35,30 @@ class Course:
     """How a fit stands: epochs done, the best of them, and the time taken.
 
     `best_mrr` is on validation facts; where there are none, it is the least training loss, negated.
+    `gain_mrr` is the one that the next must surpass by some share to count as a gain.
     """
 
     epochs: int = 0
     best_epoch: int = 0
     best_mrr: float = -math.inf
+    gain_epoch: int = 0
+    gain_mrr: float = -math.inf
     seconds: float = 0.0
     validation_seconds: float = 0.0
 
     @property
     def epochs_without_gain(self) -> int:
-        """Epochs since the best one."""
-        return self.epochs - self.best_epoch
+        """Epochs since the last that was a gain."""
+        return self.epochs - self.gain_epoch
+
+    @property
+    def is_at_best(self) -> bool:
+        """Whether the last epoch is the best."""
+        return self.epochs == self.best_epoch
+
+    def is_gain(self, mrr: float, share: float) -> bool:
+        """Whether `mrr` is better than at the last gain by more than a share of that."""
+        return not math.isfinite(self.gain_mrr) or mrr > self.gain_mrr + share * abs(self.gain_mrr)
 
 
 class Fit:
@@ -139,6 +151,8 @@ class Fit:
             self._best = self.model.tables.clone()
             self._best_working = _copies(self.method.working_state())
             self._best_optimizer = _copies(self._carried_optimizer())
+        if course.is_gain(gained, self._settings.least_gain):
+            course.gain_mrr, course.gain_epoch = gained, course.epochs
         listener(
             EpochFinished(
                 snapshot=self.snapshot.index,
@@ -188,7 +202,7 @@ class Fit:
         """Tensors and plain data from which `load_state` continues bit for bit."""
         tensors = self.model.tables.named("tables") | self._optimizer.state()
         tensors |= with_prefix("working.", self.method.working_state())
-        if self.course.epochs_without_gain and self._best is not None:
+        if not self.course.is_at_best and self._best is not None:
             tensors |= self._best.named("best") | with_prefix("best-working.", self._best_working)
             tensors |= with_prefix("best-optimizer.", self._best_optimizer)
         return tensors, asdict(self.course)
@@ -199,7 +213,7 @@ class Fit:
         self.model.tables = Tables.from_named(tensors, "tables").clone()
         self._optimizer.load_state(tensors)
         self.method.load_working_state(without_prefix("working.", tensors))
-        if self.course.epochs_without_gain:
+        if not self.course.is_at_best:
             self._best = Tables.from_named(tensors, "best").clone()
             self._best_working = without_prefix("best-working.", tensors)
             self._best_optimizer = without_prefix("best-optimizer.", tensors)
