@@ -38,6 +38,7 @@ class Settings:
     label_smoothing: float = 0.0
     relation_weight: float = 0.0
     n3: float = 0.0
+    sparse_n3: bool = False
     l2: float = 0.0
     max_epochs: int = 200
     patience: int = 3
@@ -111,6 +112,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "learning_rate": 0.3,
         "objective": "softmax",
         "n3": 0.05,
+        "sparse_n3": True,
         "questions": 300,
         "max_epochs": 20,
         "patience": 2,

@@ -80,6 +80,10 @@ class Evergreen(Method):
             self._distillation = distillation(model.score, self._old, model.fused)
             self._asked = self._profile if self.settings.profile else self._recollected(model)
 
+    def facts_per_entity(self, snapshot: Snapshot) -> float:
+        """Old facts count, too."""
+        return 2 * (self._facts + len(snapshot.train)) / max(1, snapshot.num_entities)
+
     def batch_size(self, facts: int) -> int:
         """Smaller where an epoch would have few steps."""
         return min(self.settings.batch_size, max(SMALLEST_BATCH, facts // FEWEST_STEPS))

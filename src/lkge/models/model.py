@@ -11,6 +11,7 @@ from lkge.config import Settings
 from lkge.data.snapshots import Snapshot
 from lkge.errors import SettingsError
 from lkge.models.objectives import FactwiseObjective, negatives_of, objective_of
+from lkge.models.objectives.rows import for_sparse
 from lkge.models.scores import Score, score_of
 from lkge.models.tables import Tables, no_tables
 
@@ -66,6 +67,13 @@ class Model:
     def grow(self, snapshot: Snapshot) -> None:
         """Keep all rows and draw the missing ones."""
         self.tables = self.tables.grown_to(self.drawn(snapshot))
+
+    def expect(self, facts: float) -> None:
+        """Go on with so many facts of an entity in the mean: few of them ask for more `n3`."""
+        if self.settings.sparse_n3:
+            n3 = for_sparse(self.settings.n3, facts)
+            settings = self.settings.with_changes({"n3": n3})
+            self.objective = objective_of(settings, self.score, self.fused)
 
     def restart(self, snapshot: Snapshot) -> None:
         """Draw all rows anew."""

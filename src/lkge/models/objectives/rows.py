@@ -2,7 +2,8 @@
 
     mean over facts of Σ_{x ∈ {h, r, t}} (n3 · Σ |x_k|³ + l2 · Σ |x_k|²),
 
-|x_k| the modulus of a coordinate where coordinates are complex.
+|x_k| the modulus of a coordinate where coordinates are complex. The fewer facts tell of a row, the
+more n3 it takes to keep it from learning them by heart (`for_sparse`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ from lkge.kernels.rows import RowGradient
 from lkge.models.coordinates import moduli
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
+
+DENSE = 20.0
+"""Facts of an entity, in both directions, from which on n3 is as it was given."""
+SPARSE_POWER = 0.68
+MOST = 2.0
 
 
 class RowPenalty:
@@ -41,3 +47,9 @@ class RowPenalty:
         factors = (3 * self.n3 * sizes + 2 * self.l2) * weights[:, None]
         gradient.add(rows, factors.repeat(1, self.reals) * values)
         return float((weights * losses).sum())
+
+
+def for_sparse(n3: float, facts: float) -> float:
+    """n3 · min(2, (20 / k)^0.68), and n3 at least, where an entity has k `facts` in the mean."""
+    times: float = max(1.0, DENSE / facts) ** SPARSE_POWER
+    return n3 * min(MOST, times)
