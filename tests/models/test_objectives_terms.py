@@ -21,7 +21,7 @@ from lkge.models.objectives.relations import (
     PlainRelations,
     relation_prediction,
 )
-from lkge.models.objectives.rows import RowPenalty
+from lkge.models.objectives.rows import RowPenalty, for_sparse
 from lkge.models.objectives.softmax import FusedSoftmax, PlainSoftmax, Softmax
 from lkge.models.objectives.total import Total
 from lkge.models.scores import SCORES, Bilinear, score_named
@@ -137,6 +137,29 @@ def test_the_softmax_is_by_products_where_it_can_be() -> None:
         objective = objective_with(objective="softmax", score=score, backend=backend)
         assert isinstance(objective, Softmax)
         assert isinstance(objective.over_all, kind)
+
+
+@pytest.mark.parametrize(
+    ("facts", "times"), [(1.0, 2.0), (4.0, 2.0), (10.0, 2**0.68), (20.0, 1.0), (45.0, 1.0)]
+)
+def test_n3_is_the_stronger_the_fewer_facts_entities_have(facts: float, times: float) -> None:
+    assert for_sparse(0.05, facts) == pytest.approx(0.05 * times)
+
+
+def test_a_model_expects_few_facts_with_more_n3_where_it_is_told_to() -> None:
+    def n3_of(model: Model) -> float:
+        assert isinstance(model.objective, Total)
+        (rows,) = model.objective.terms
+        assert isinstance(rows, RowPenalty)
+        return rows.n3
+
+    adapted = Model(Settings(score="complex", objective="softmax", n3=0.1, sparse_n3=True))
+    for facts, n3 in ((1.0, 0.2), (30.0, 0.1)):
+        adapted.expect(facts)
+        assert n3_of(adapted) == n3
+    fixed = Model(Settings(score="complex", objective="softmax", n3=0.1))
+    fixed.expect(1.0)
+    assert n3_of(fixed) == 0.1
 
 
 def test_terms_with_a_weight_are_added() -> None:
