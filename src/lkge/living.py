@@ -19,6 +19,7 @@ from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, RunError, SettingsError
 from lkge.learning.checkpoint import read_sealed, read_tensors
+from lkge.learning.loop import learned_tensors, restored
 from lkge.store.beginning import Beginning
 from lkge.store.graph import LivingGraph, create
 from lkge.store.records import Options
@@ -70,12 +71,14 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
     _refuse_another_shape(settings, changes)
     few = LIVING_PRESETS[preset_of(settings.method)]
     steps = {name: value for name, value in few.items() if name not in STRENGTHS}
+    settings = settings.with_changes(steps).with_changes(changes)
     manifest = read_sealed(run / MODEL)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
+    learned = read_tensors(run / TABLES, manifest["sha256"])
     facts, snapshots = _facts(settings.dataset, data, vocabulary) if known else (no_facts(), 1)
     return Beginning(
-        settings=settings.with_changes(steps).with_changes(changes),
-        tensors=read_tensors(run / TABLES, manifest["sha256"]),
+        settings=settings,
+        tensors=learned_tensors(*restored(settings, learned)),
         names=MappedNames.of(vocabulary.entities, vocabulary.relations),
         facts=facts,
         lessons=snapshots,
