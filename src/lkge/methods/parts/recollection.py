@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lkge.data.snapshots import Facts
 from lkge.methods.parts.profile import Profile
+from lkge.models.objectives.softmax import blocks_of
 from lkge.models.scores import Score
 from lkge.models.tables import Tables
 
@@ -50,7 +51,7 @@ def entropies(score: Score, tables: Tables, asked: Facts) -> NDArray[np.float64]
     numbers = len(entity) if score.is_bilinear else entity.numel()
     parts = [
         _entropy(score.candidates(score.compose(entity[part[:, 0]], relation[part[:, 1]]), entity))
-        for part in rows.split(max(1, BLOCK // max(1, numbers)))
+        for part in (rows[block] for block in blocks_of(len(rows), numbers, BLOCK))
     ]
     return torch.cat([torch.empty(0), *parts]).double().numpy()
 
