@@ -49,7 +49,7 @@ def init(
     """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
     and goes on under its settings. `changes` are single settings, such as `dim=100`, on top of
     `settings`, or of a `preset`: "evergreen" or "paper", as for `lkge.run`. Unless one or a method
-    is named it is the paper's.
+    is named it is evergreen.
 
     `keep` versions stay on disk. With `known=False` known answers are not kept: then nothing marks
     or leaves out what is known already. `data` is where the dataset of a run may be found.
@@ -91,6 +91,8 @@ def _refuse_another_shape(settings: Settings, changes: dict[str, Any]) -> None:
     for name in SHAPE & changes.keys():
         if changes[name] != (own := getattr(settings, name)):
             raise SettingsError(f"{name} = {own!r} in the run, and it stays so; leave {name} out")
+    if changes.get("profile") and not settings.profile:
+        raise SettingsError("the run has kept no profile, and none can be made; leave profile out")
 
 
 def _facts(dataset: str, data: Path | None, vocabulary: Vocabulary) -> tuple[Facts, int]:
