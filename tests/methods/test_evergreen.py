@@ -99,8 +99,9 @@ def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     gradient = Gradient.like(model.tables)
     gradient.entity.values.fill_(1.0)
     method.penalty(model, gradient)
-    kept = len(PAST) - 2
-    assert float(gradient.entity.values.mean()) == pytest.approx(2 / (kept + 2), abs=0.05)
+    kept, weight = len(PAST) - 2, 2 * evergreen.REFUTATION
+    share = weight / (kept + weight)
+    assert float(gradient.entity.values.mean()) == pytest.approx(share, abs=0.01)
 
 
 def test_without_a_profile_what_is_withdrawn_is_not_recollected() -> None:

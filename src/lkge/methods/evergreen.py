@@ -34,6 +34,9 @@ SUMS = "optimizer."
 FEWEST_STEPS = 40
 """Steps of an epoch, unless batches become too small for it."""
 SMALLEST_BATCH = 100
+REFUTATION = 100
+"""New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
+steps."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
@@ -80,7 +83,7 @@ class Evergreen(Method):
         self._snapshot, self._steps = snapshot.index, 0
         self._average = Average.of(model.tables) if self.settings.averaging else None
         old = self.settings.distillation * num_facts(self._past)
-        new = len(snapshot.train) + len(self._withdrawn)
+        new = len(snapshot.train) + REFUTATION * len(self._withdrawn)
         self._share = old / max(1, old + new)
         if self._share:
             self._distillation = distillation(model.score, self._old, model.fused)
