@@ -109,20 +109,23 @@ class TestInit:
     def test_settings_are_those_of_living_graphs_and_the_flags(self, tmp_path: Path) -> None:
         config = written(tmp_path / "c.toml", "dim = 16\nseed = 5\n")
         made = tree("init", tmp_path / "KG", "--config", config, "--dim", "8")
-        expected = Settings().with_changes(LIVING).with_changes({"dim": 8, "seed": 5})
-        assert made["settings"] == expected.to_dict()
+        expected = {**EVERGREEN, **LIVING_PRESETS["evergreen"], "dim": 8, "seed": 5}
+        assert made["settings"] == Settings().with_changes(expected).to_dict()
 
     def test_a_preset_is_named_or_comes_with_the_method(self, tmp_path: Path) -> None:
         config = written(tmp_path / "c.toml", "dim = 16\nbatch_size = 64\n")
         words = ("--config", config, "--dim", "8")
-        named = tree("init", tmp_path / "named", "--preset", "evergreen", *words)
-        implied = tree("init", tmp_path / "implied", "--method", "evergreen", *words)
-        few = {**EVERGREEN, **LIVING_PRESETS["evergreen"], "dim": 8, "batch_size": 64}
+        named = tree("init", tmp_path / "named", "--preset", "paper", *words)
+        implied = tree("init", tmp_path / "implied", "--method", "lkge", *words)
+        few = {**LIVING, "dim": 8, "batch_size": 64}
         assert named["settings"] == implied["settings"] == Settings().with_changes(few).to_dict()
 
-    def test_evergreen_learns_and_goes_on(self, tmp_path: Path, more: Path) -> None:
+    @pytest.mark.parametrize("preset", ["evergreen", "paper"])
+    def test_either_preset_learns_and_goes_on(
+        self, tmp_path: Path, more: Path, preset: str
+    ) -> None:
         facts = written(tmp_path / "first.tsv", ring(0, 20))
-        words = ("--preset", "evergreen", *SMALL, "--from", facts, "--quiet")
+        words = ("--preset", preset, *SMALL, "--from", facts, "--quiet")
         assert tree("init", tmp_path / "KG", *words)["log"][1]["entities"] == 20
         assert tree("add", tmp_path / "KG", more, "--quiet")[0]["new_entities"] == 10
 

@@ -187,16 +187,18 @@ FEW = LIVING_PRESETS["evergreen"]
 @pytest.mark.parametrize(
     ("preset", "changes", "expected"),
     [
-        (None, {}, LIVING),
+        (None, {}, {**EVERGREEN, **FEW}),
+        (None, {"method": "lkge"}, LIVING),
         (None, RE_TRAIN, {**LIVING, **RE_TRAIN}),
         (None, {"method": "evergreen"}, {**EVERGREEN, **FEW}),
+        ("paper", {}, LIVING),
         ("paper", {"batch_size": 7}, {**LIVING, "batch_size": 7}),
         ("evergreen", {}, {**EVERGREEN, **FEW}),
         ("evergreen", RE_TRAIN, {**EVERGREEN, **FEW, **RE_TRAIN}),
         ("evergreen", {"batch_size": 7}, {**EVERGREEN, **FEW, "batch_size": 7}),
     ],
 )
-def test_a_living_graph_is_the_papers_unless_evergreen_is_named(
+def test_a_living_graph_is_evergreen_unless_another_is_named(
     preset: str | None, changes: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert settings_with(changes, preset, living=True) == Settings().with_changes(expected)

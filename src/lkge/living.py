@@ -19,6 +19,7 @@ from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, RunError, SettingsError
 from lkge.learning.checkpoint import read_sealed, read_tensors
+from lkge.learning.loop import learned_tensors, restored
 from lkge.store.beginning import Beginning
 from lkge.store.graph import LivingGraph, create
 from lkge.store.records import Options
@@ -48,7 +49,7 @@ def init(
     """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
     and goes on under its settings. `changes` are single settings, such as `dim=100`, on top of
     `settings`, or of a `preset`: "evergreen" or "paper", as for `lkge.run`. Unless one or a method
-    is named it is the paper's.
+    is named it is evergreen.
 
     `keep` versions stay on disk. With `known=False` known answers are not kept: then nothing marks
     or leaves out what is known already. `data` is where the dataset of a run may be found.
@@ -70,12 +71,14 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
     _refuse_another_shape(settings, changes)
     few = LIVING_PRESETS[preset_of(settings.method)]
     steps = {name: value for name, value in few.items() if name not in STRENGTHS}
+    settings = settings.with_changes(steps).with_changes(changes)
     manifest = read_sealed(run / MODEL)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
+    learned = read_tensors(run / TABLES, manifest["sha256"])
     facts, snapshots = _facts(settings.dataset, data, vocabulary) if known else (no_facts(), 1)
     return Beginning(
-        settings=settings.with_changes(steps).with_changes(changes),
-        tensors=read_tensors(run / TABLES, manifest["sha256"]),
+        settings=settings,
+        tensors=learned_tensors(*restored(settings, learned)),
         names=MappedNames.of(vocabulary.entities, vocabulary.relations),
         facts=facts,
         lessons=snapshots,
@@ -88,6 +91,8 @@ def _refuse_another_shape(settings: Settings, changes: dict[str, Any]) -> None:
     for name in SHAPE & changes.keys():
         if changes[name] != (own := getattr(settings, name)):
             raise SettingsError(f"{name} = {own!r} in the run, and it stays so; leave {name} out")
+    if changes.get("profile") and not settings.profile:
+        raise SettingsError("the run has kept no profile, and none can be made; leave profile out")
 
 
 def _facts(dataset: str, data: Path | None, vocabulary: Vocabulary) -> tuple[Facts, int]:

@@ -40,6 +40,13 @@ def test_every_method_keeps_the_contract(
     check(graphs.settings_for(name, score))
 
 
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_evergreen_keeps_the_contract_row_by_row(check: Callable[[Settings], None]) -> None:
+    """Without a profile, with the loss and the optimizer that it is made for."""
+    made_for = {"profile": False, "objective": "softmax", "optimizer": "adagrad"}
+    check(graphs.settings_for("evergreen", "complex").with_changes(made_for))
+
+
 @EVERY_SCORE
 def test_lkge_with_all_parts_switched_off_is_fine_tune(score: str) -> None:
     fine_tune = course_of(GRAPH, graphs.settings_for("fine-tune", score))

@@ -12,7 +12,9 @@ from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
 from lkge.config import EVERGREEN, Settings
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.learning.loop import Loop
+from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
+from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
 from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import growing_graph, made_of
@@ -85,6 +87,59 @@ def test_what_is_withdrawn_is_not_asked_again() -> None:
     method, _, _ = second_snapshot(SETTINGS)
     method.retract(as_facts(PAST[1:]))
     assert method.state()["profile.questions"].tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("profile", [True, False])
+def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
+    """Also where nothing is new: a lesson that only withdraws moves what it withdraws."""
+    settings = SETTINGS.with_changes({"profile": profile, "averaging": False})
+    method, model = Evergreen(settings), Model(settings)
+    method.grow(model, FIRST)
+    method.begin(model, FIRST)
+    method.end(model, FIRST)
+    method.retract(as_facts(PAST[:2]))
+    nothing = dataclasses.replace(FIRST, index=1, train=no_facts())
+    method.grow(model, nothing)
+    method.begin(model, nothing)
+    gradient = Gradient.like(model.tables)
+    gradient.entity.values.fill_(1.0)
+    method.penalty(model, gradient)
+    kept, weight = len(PAST) - 2, 2 * evergreen.REFUTATION
+    share = weight / (kept + weight)
+    assert float(gradient.entity.values.mean()) == pytest.approx(share, abs=0.01)
+
+
+def test_without_a_profile_what_is_withdrawn_is_not_recollected() -> None:
+    method, model, _ = second_snapshot(SETTINGS.with_changes({"profile": False}))
+    withdrawn = as_facts(PAST[:2])
+    asked = {tuple(question) for question in method._asked.questions.tolist()}
+    method.retract(withdrawn)
+    method.begin(model, SECOND)
+    left = {tuple(question) for question in method._asked.questions.tolist()}
+    gone = {tuple(question) for question in with_inverses(withdrawn)[:, :2].tolist()}
+    assert gone & asked
+    assert left == asked - gone
+
+
+def test_without_a_profile_it_works_row_by_row() -> None:
+    assert Evergreen(SETTINGS.with_changes({"profile": False})).rowwise
+    assert not Evergreen(SETTINGS).rowwise
+
+
+@pytest.mark.parametrize(("facts", "asked"), [(2, 30), (100, 50), (10**6, 5000)])
+def test_what_is_recollected_is_bounded_by_what_is_new(
+    facts: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def note(_: object, __: object, ___: object, size: int, ____: object) -> Profile:
+        sizes.append(size)
+        return Profile()
+
+    monkeypatch.setattr(evergreen, "recollected", note)
+    method, model, _ = second_snapshot(SETTINGS.with_changes({"profile": False, "questions": 30}))
+    method.begin(model, dataclasses.replace(SECOND, train=np.zeros((facts, 3), dtype=np.int32)))
+    assert sizes[-1] == asked
 
 
 def test_the_mean_answers_and_goes_on() -> None:
@@ -178,7 +233,7 @@ def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
     assert Evergreen(SETTINGS.with_changes({"batch_size": 64})).batch_size(facts) == 64
 
 
-def test_without_a_profile_nothing_is_kept_but_a_number_and_the_sums() -> None:
+def test_without_a_profile_nothing_is_kept_but_counts_and_the_sums() -> None:
     graph = growing_graph()
     settings = Settings().with_changes(
         {**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2, "profile": False}
@@ -186,6 +241,7 @@ def test_without_a_profile_nothing_is_kept_but_a_number_and_the_sums() -> None:
     learned = Loop(graph, settings).run()
     state = learned.method.state()
     assert {name.partition(".")[0] for name in state} == {"facts", "optimizer"}
-    assert int(state["facts"]) == sum(len(snapshot.train) for snapshot in graph.snapshots)
+    facts = sum(len(snapshot.train) for snapshot in graph.snapshots)
+    assert state["facts.entity"].sum() == state["facts.relation"].sum() == 2 * facts
     without = Loop(graph, settings.with_changes({"distillation": 0.0})).run()
     assert not torch.equal(learned.tables.entity, without.tables.entity)

@@ -13,24 +13,30 @@ from tests.learning.made import made_graph
 from tests.store.living import QUICK, bridge, made, ring
 
 from lkge import api
-from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, Settings
+from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, Settings, settings_with
 from lkge.data.formats import Triple
 from lkge.errors import DataError, RunError, SettingsError, UnknownName
 from lkge.learning.progress import EpochFinished, Event
 from lkge.living import init, open
 from lkge.methods import known_methods
 from lkge.models.scores import SCORES
-from lkge.store import learner, working
+from lkge.store import learner, update, working
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept, waiting
 from lkge.store.reader import Reader
 from lkge.store.update import Update
+from lkge.store.working import all_rows
 
 NEWCOMERS = [*ring(40, 50), *bridge(0, 40, 10)]
 
 
 class Unplugged(BaseException):
     """Stands for whatever ends a process."""
+
+
+def living_settings(method: str) -> Settings:
+    """As `lkge init --method` has them."""
+    return settings_with({"method": method}, living=True)
 
 
 def bytes_of_version(graph: LivingGraph, version: int) -> dict[str, bytes]:
@@ -67,13 +73,13 @@ def test_it_learns_what_it_is_taught(tmp_path: Path) -> None:
     assert graph.log()[-1].mrr_new > 0.2
 
 
-def test_a_graph_is_the_papers_unless_a_preset_or_evergreen_is_named(tmp_path: Path) -> None:
+def test_a_graph_is_evergreen_unless_a_preset_or_a_method_is_named(tmp_path: Path) -> None:
     evergreen = {**EVERGREEN, **LIVING_PRESETS["evergreen"]}
     cases: list[tuple[dict[str, Any], Mapping[str, Any]]] = [
-        ({}, LIVING),
+        ({}, evergreen),
+        ({"method": "lkge"}, LIVING),
         ({"preset": "paper"}, LIVING),
         ({"preset": "evergreen"}, evergreen),
-        ({"method": "evergreen"}, evergreen),
         ({"preset": "evergreen", "method": "re-train"}, {**evergreen, "method": "re-train"}),
     ]
     for number, (words, expected) in enumerate(cases):
@@ -93,6 +99,17 @@ def test_a_run_of_evergreen_goes_on_at_its_own_pace(tmp_path: Path) -> None:
     run = api.run(made_graph(), out=tmp_path / "run", dim=8, max_epochs=1, backend="torch")
     begun = init(tmp_path / "KG", run=tmp_path / "run", known=False)
     assert begun.settings.to_dict() == {**run.results.settings, **LIVING_PRESETS["evergreen"]}
+    assert not any("profile" in name for name in begun.reader.model_arrays)
+
+
+def test_a_profile_is_kept_on_demand_and_only_where_there_is_one(tmp_path: Path) -> None:
+    few = {"dim": 8, "max_epochs": 1, "backend": "torch"}
+    for profile in (True, False):
+        api.run(made_graph(), out=tmp_path / f"run {profile}", profile=profile, **few)
+    kept = init(tmp_path / "KG", run=tmp_path / "run True", known=False, profile=True)
+    assert len(kept.reader.model_arrays["method.profile.counts"])
+    with pytest.raises(SettingsError, match="kept no profile"):
+        init(tmp_path / "KG2", run=tmp_path / "run False", known=False, profile=True)
 
 
 def test_the_open_version_stays_while_another_writes(tmp_path: Path) -> None:
@@ -120,9 +137,9 @@ def test_any_method_serves(tmp_path: Path, method: str) -> None:
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
-@pytest.mark.parametrize("method", ["lkge", "lan"])
+@pytest.mark.parametrize("method", ["evergreen", "lkge", "lan"])
 def test_any_score_serves(tmp_path: Path, method: str, score: str) -> None:
-    """One method answers with tables, the other with what each relation sees."""
+    """Two methods answer with tables, the last with what each relation sees."""
     graph = made(tmp_path / "KG", method=method, score=score, max_epochs=2)
     record = graph.add(NEWCOMERS, valid=0.1)
     assert 0 < record.mrr_new <= 1
@@ -151,7 +168,10 @@ def test_a_graph_of_products_learns_what_it_is_taught(tmp_path: Path) -> None:
     assert np.mean([f.score for f in true]) > np.mean([f.score for f in false if not f.known]) + 1
 
 
-@pytest.mark.parametrize("method", [name for name, m in known_methods().items() if m.rowwise])
+ROWWISE = [name for name, m in known_methods().items() if m(living_settings(name)).rowwise]
+
+
+@pytest.mark.parametrize("method", ROWWISE)
 def test_rows_that_nobody_touched_keep_every_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -180,17 +200,37 @@ def _none() -> learner.Checkpoints:
     return learner.Checkpoints(Path("nowhere"))
 
 
+@pytest.mark.parametrize("method", ["evergreen", "lkge"])
 def test_a_pool_of_everyone_is_the_whole_graph(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Learning on rows and learning on the whole are the same where the rows are all."""
-    whole, rowwise = made(tmp_path / "whole"), made(tmp_path / "rows")
-    method = known_methods()["lkge"]
-    monkeypatch.setattr(method, "rowwise", False)
-    whole.add(NEWCOMERS)
-    monkeypatch.setattr(method, "rowwise", True)
-    rowwise.add(NEWCOMERS)
-    assert bytes_of_version(whole, 2) == bytes_of_version(rowwise, 2)
+    graphs = [made(tmp_path / name, method=method) for name in ("rows", "whole")]
+    graphs[0].add(NEWCOMERS)
+    monkeypatch.setattr(update, "working_rows", lambda _, old, all_, __: all_rows(old, all_))
+    graphs[1].add(NEWCOMERS)
+    assert bytes_of_version(graphs[0], 2) == bytes_of_version(graphs[1], 2)
+
+
+def test_what_was_not_carried_before_is_zero_where_nothing_was_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that began anew with its optimizer goes on in a graph that keeps it."""
+    run = {"dim": 8, "max_epochs": 1, "backend": "torch", "carried_sums": False}
+    api.run(made_graph(), out=tmp_path / "run", **run)
+    graph = init(tmp_path / "KG", run=tmp_path / "run", known=False, carried_sums=True)
+    monkeypatch.setattr(working, "POOL", 2)
+    monkeypatch.setattr(working, "POOL_PER_FACT", 0)
+    name = graph.entities()[0]
+    relation = graph.reader.names.relation_name(0)
+    old = graph.reader.num_entities
+    graph.add([(name, relation, "newcomer")])
+    sums = graph.reader.model_arrays["method.optimizer.sums.entity"]
+    learned = sums.any(axis=1)
+    assert len(sums) == old + 1
+    assert learned[[graph.reader.names.entity_id(name), old]].all()
+    assert learned.sum() <= 4
+    assert graph.check() == []
 
 
 def test_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
@@ -200,7 +240,7 @@ def test_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
     assert bytes_of_version(graphs[0], 2) == bytes_of_version(graphs[1], 2)
 
 
-@pytest.mark.parametrize("method", ["lkge", "si", "gem", "mean"])
+@pytest.mark.parametrize("method", ["evergreen", "lkge", "si", "gem", "mean"])
 def test_an_interrupted_lesson_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -316,6 +356,7 @@ def test_similar_entities_and_their_degrees(tmp_path: Path) -> None:
     graph = made(tmp_path / "KG")
     (first, *_rest) = graph.similar("person 3", k=39)
     rows = graph.reader.rows(np.arange(40))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     number = graph.reader.names.entity_id("person 3")
     cosines = rows @ rows[number]
     cosines[number] = -1

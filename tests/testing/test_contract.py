@@ -78,7 +78,7 @@ class Understated(Method):
 class Boastful(Method):
     """Says that it works row by row, and carries something else."""
 
-    rowwise: ClassVar[bool] = True
+    rowwise = True
 
     def state(self) -> State:
         return {"count": torch.ones(3)}

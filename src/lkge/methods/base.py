@@ -53,9 +53,10 @@ class Method:
     keeps: ClassVar[str] = "nothing but the tables"
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType({})
     """Settings of its own, and the values of the paper's grid for each."""
-    rowwise: ClassVar[bool] = False
+    rowwise: bool = False
     """Whether a step changes only what belongs to the rows it touches, and all of `state` is tables
-    with a row for each entity and relation: then a few facts can be learned on a few rows."""
+    with a row for each entity and relation: then a few facts can be learned on a few rows. Where it
+    depends on the settings, `__init__` says so."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

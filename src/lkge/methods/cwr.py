@@ -29,7 +29,7 @@ class Cwr(Method):
     name: ClassVar[str] = "cwr"
     summary: ClassVar[str] = "learn a temporary model, average it into a consolidated one"
     keeps: ClassVar[str] = "one count a row"
-    rowwise: ClassVar[bool] = True
+    rowwise = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

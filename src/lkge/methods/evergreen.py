@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.snapshots import Facts, Snapshot
+from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.average import Average
+from lkge.methods.parts.counts import fact_counts, no_counts, num_facts, padded, without
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
 from lkge.methods.parts.transfer import transfer
@@ -33,8 +34,12 @@ SUMS = "optimizer."
 FEWEST_STEPS = 40
 """Steps of an epoch, unless batches become too small for it."""
 SMALLEST_BATCH = 100
+REFUTATION = 100
+"""New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
+steps."""
 RECOLLECTED = 5000
-"""Questions that are asked again in a snapshot where there is no profile."""
+"""Questions that are asked again in a snapshot where there is no profile, at most: one for two new
+facts, but enough for a step."""
 
 
 @register
@@ -48,8 +53,10 @@ class Evergreen(Method):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        self.rowwise = not settings.profile
         self._profile = self._asked = Profile()
-        self._facts = 0
+        self._past = no_counts()
+        self._withdrawn = no_facts()
         self._optimizer: State = {}
         self._old = no_tables(settings.dim, settings.device)
         self._distillation: Distillation | None = None
@@ -59,9 +66,10 @@ class Evergreen(Method):
         self._steps = 0
 
     def retract(self, facts: Facts) -> None:
-        """They no longer count."""
+        """They no longer count, and are not asked again."""
         self._profile = self._profile.without(facts)
-        self._facts = max(0, self._facts - len(facts))
+        self._past = without(self._past, facts)
+        self._withdrawn = facts
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Keep the tables as the teacher, draw new rows."""
@@ -74,11 +82,12 @@ class Evergreen(Method):
         """The last tables become the teacher, weighed by the facts that made them."""
         self._snapshot, self._steps = snapshot.index, 0
         self._average = Average.of(model.tables) if self.settings.averaging else None
-        old = self.settings.distillation * self._facts
-        self._share = old / max(1, old + len(snapshot.train))
+        old = self.settings.distillation * num_facts(self._past)
+        new = len(snapshot.train) + REFUTATION * len(self._withdrawn)
+        self._share = old / max(1, old + new)
         if self._share:
             self._distillation = distillation(model.score, self._old, model.fused)
-            self._asked = self._profile if self.settings.profile else self._recollected(model)
+            self._asked = self._profile if self.settings.profile else self._recollected(model, new)
 
     def facts_per_entity(self, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -90,7 +99,7 @@ class Evergreen(Method):
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
-        if self._distillation is None:
+        if self._distillation is None or not len(self._asked.counts):
             return 0.0
         generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
         asked, shares = self._asked.draw(self.settings.questions, generator)
@@ -122,18 +131,20 @@ class Evergreen(Method):
         self._average = None
         if self.settings.profile:
             self._profile = self._profile.with_facts(snapshot.train)
-        self._facts += len(snapshot.train)
+        new = fact_counts(snapshot.train, snapshot)
+        self._past = padded(self._past, new).map(torch.add, new)
+        self._withdrawn = no_facts()
         self._distillation = None
 
     def state(self) -> State:
-        """The number of old facts, their profile, and what the optimizer has gathered."""
+        """How many old facts each row has, their profile, and what the optimizer has gathered."""
         profile = self._profile.named() if self.settings.profile else {}
         sums = {SUMS + name: tensor for name, tensor in self._optimizer.items()}
-        return {"facts": torch.tensor([self._facts]), **profile, **sums}
+        return self._past.named("facts") | profile | sums
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._facts = int(state["facts"])
+        self._past = Tables.from_named(state, "facts")
         if self.settings.profile:
             self._profile = Profile.from_named(state)
         self._optimizer = {
@@ -153,11 +164,14 @@ class Evergreen(Method):
         if self._average is not None:
             self._average = Average(Tables.from_named(state, "mean"))
 
-    def _recollected(self, model: Model) -> Profile:
-        """Questions that the last tables are sure of."""
+    def _recollected(self, model: Model, facts: int) -> Profile:
+        """Questions that the last tables are sure of, to hold against so many facts; none whose
+        answers were withdrawn."""
+        size = min(RECOLLECTED, max(self.settings.questions, facts // 2))
         generator = stream(self.settings.seed, RECOLLECT, self._snapshot)
         evidence = self._old.map(torch.ones_like)
         for name in ("sums", "second"):
             if f"{name}.entity" in self._optimizer:
                 evidence = Tables.from_named(self._optimizer, name)
-        return recollected(model.score, self._old, evidence, RECOLLECTED, generator)
+        asked = recollected(model.score, self._old, evidence, size, generator)
+        return asked.without(self._withdrawn)

@@ -29,7 +29,7 @@ class Ewc(Method):
     name: ClassVar[str] = "ewc"
     summary: ClassVar[str] = "hold each coordinate by its Fisher information"
     keeps: ClassVar[str] = "one number a coordinate"
-    rowwise: ClassVar[bool] = True
+    rowwise = True
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
 
     def __init__(self, settings: Settings) -> None:

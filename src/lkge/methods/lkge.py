@@ -30,7 +30,7 @@ class Lkge(Method):
     name: ClassVar[str] = "lkge"
     summary: ClassVar[str] = "autoencoder, transfer and regularisation; the paper's method"
     keeps: ClassVar[str] = "one count a row"
-    rowwise: ClassVar[bool] = True
+    rowwise = True
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType(
         {**STRENGTHS, "beta": (0.01, 0.1, 1.0)}
     )

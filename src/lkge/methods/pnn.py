@@ -17,7 +17,7 @@ class Pnn(Method):
 
     name: ClassVar[str] = "pnn"
     summary: ClassVar[str] = "freeze what is learned, train new rows only"
-    rowwise: ClassVar[bool] = True
+    rowwise = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

@@ -41,7 +41,7 @@ class Si(Method):
     name: ClassVar[str] = "si"
     summary: ClassVar[str] = "hold each coordinate by what its path gained"
     keeps: ClassVar[str] = "one number a coordinate"
-    rowwise: ClassVar[bool] = True
+    rowwise = True
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
 
     def __init__(self, settings: Settings) -> None:

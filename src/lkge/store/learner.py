@@ -27,6 +27,8 @@ from lkge.store.working import Arrays, Rows, is_by_entity
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 ENTITY, RELATION = "entity", "relation"
+TABLE = "tables.entity"
+"""The rows of entities among all that goes on learning."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,16 @@ class Taught:
     seconds: float
 
     def model_file(self, before: Arrays) -> dict[str, Array]:
-        """All that goes on learning, over the whole graph."""
+        """All that goes on learning, over the whole graph. What the method did not carry before is
+        zero on all other rows."""
+        old = len(before[TABLE])
         return {
-            name: put_back(before.get(name), self.rows, tensor.numpy(), is_by_entity(name))
+            name: put_back(
+                before.get(name, _zeros(old, tensor.numpy())),
+                self.rows, tensor.numpy(), is_by_entity(name),
+            )
             for name, tensor in self.tensors.items()
-        }
+        }  # fmt: skip
 
     def answering_file(self, before: Arrays) -> dict[str, Array] | None:
         """The tables that answer, over the whole graph; none where something else answers."""
@@ -135,6 +142,11 @@ def answering_tables(predictor: Predictor) -> dict[str, NDArray[Any]] | None:
     if not isinstance(predictor, TablePredictor) or predictor.subject is not None:
         return None
     return {ENTITY: predictor.entity.numpy(), RELATION: predictor.relation.numpy()}
+
+
+def _zeros(rows: int, like: NDArray[Any]) -> NDArray[Any]:
+    """So many rows like those of a table, all zero; they take no memory."""
+    return np.broadcast_to(like.dtype.type(0), (rows, *like.shape[1:]))
 
 
 def put_back(

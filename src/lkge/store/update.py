@@ -29,7 +29,7 @@ from lkge.store.exam import (
     reciprocal_ranks,
 )
 from lkge.store.inbox import FactBatch
-from lkge.store.learner import ENTITY, Taught, teach
+from lkge.store.learner import ENTITY, TABLE, Taught, teach
 from lkge.store.lesson import Lesson, lesson_of
 from lkge.store.reader import Reader
 from lkge.store.records import ADD, Manifest, VersionRecord
@@ -210,14 +210,14 @@ class Update:
     @cached_property
     def _old_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The old among the rows of the lesson, before and after it."""
-        rows, table = self.taught.rows, "tables.entity"
-        before = taken(self.reader.model_arrays[table], rows.ids[: rows.num_old])
-        return before, self.taught.tensors[table].numpy()[: rows.num_old]
+        rows = self.taught.rows
+        before = taken(self.reader.model_arrays[TABLE], rows.ids[: rows.num_old])
+        return before, self.taught.tensors[TABLE].numpy()[: rows.num_old]
 
     def _rows(self) -> Rows:
         """The rows that the lesson needs: all for a method that does not work row by row."""
-        lesson, old = self.lesson, self.reader.num_entities
-        if not method_named(self.reader.settings.method).rowwise:
+        lesson, old, settings = self.lesson, self.reader.num_entities, self.reader.settings
+        if not method_named(settings.method)(settings).rowwise:
             return all_rows(old, lesson.names.num_entities)
         named = np.concatenate([lesson.train, lesson.select, lesson.retracted])
         return working_rows(named, old, lesson.names.num_entities, self._stream(POOL))

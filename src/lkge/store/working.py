@@ -1,8 +1,9 @@
 """A few rows of a large graph, numbered anew, on which a few facts are learned.
 
-The rows that new facts name, and a sample of the others to draw negatives and candidates from, are
-a small graph of their own: old entities first, in order, then the new ones. A method that works row
-by row learns there as it would in the whole, and every other row stays as it is, bit for bit.
+The rows that new facts name, and a sample of the others, to draw negatives and candidates from or
+to take a softmax over, are a small graph of their own: old entities first, in order, then the new
+ones. A method that works row by row learns there as it would in the whole, and every other row
+stays as it is, bit for bit.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from lkge.store.arrays import taken
 Ids = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
 
-POOL = 10_000
-"""Entities to draw negatives from, at least; the whole graph where it has no more."""
-POOL_PER_FACT = 10
+POOL = 3_000
+"""Entities that stand for all others, at least; the whole graph where it has no more."""
+POOL_PER_FACT = 3
 """Entities of the pool for each new fact, where there are many."""
 
 

@@ -139,7 +139,7 @@ def answers_when_restored(settings: Settings) -> None:
 
 def carries_rows_if_it_says_so(settings: Settings) -> None:
     """All that a `rowwise` method has learned is a row for each entity and relation."""
-    if not method_named(settings.method).rowwise:
+    if not method_named(settings.method)(settings).rowwise:
         return
     for _, model, method in lessons(GRAPH, settings):
         _require(not model.tables.extra, "a rowwise method learns more than rows")

@@ -23,6 +23,12 @@ def fact_counts(facts: Facts, snapshot: Snapshot) -> Tables:
     )
 
 
+def num_facts(counts: Tables) -> int:
+    """The facts behind the counts: each has counted for two entities. Where the rows at hand are
+    not all of a graph, those that are theirs."""
+    return int(counts.entity.sum(dtype=torch.float64)) // 2
+
+
 def without(counts: Tables, facts: Facts) -> Tables:
     """Counts that no longer contain `facts`; none falls below zero."""
     edges = torch.from_numpy(with_inverses(facts)).long()

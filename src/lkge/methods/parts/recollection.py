@@ -24,6 +24,8 @@ PROPOSALS = 16
 SHARPNESS = 2.0
 POWER = 2 / 3
 """Facts of a row ∝ (its squared gradients, summed up) to this power, about."""
+BLOCK = 1 << 21
+"""Scores that are looked at together, about: they stay in the cache."""
 
 
 def recollected(
@@ -49,15 +51,17 @@ def entropies(score: Score, tables: Tables, asked: Facts) -> NDArray[np.float64]
     numbers = len(entity) if score.is_bilinear else entity.numel()
     parts = [
         _entropy(score.candidates(score.compose(entity[part[:, 0]], relation[part[:, 1]]), entity))
-        for part in (rows[block] for block in blocks_of(len(rows), numbers))
+        for part in (rows[block] for block in blocks_of(len(rows), numbers, BLOCK))
     ]
     return torch.cat([torch.empty(0), *parts]).double().numpy()
 
 
 def _entropy(scores: Tensor) -> Tensor:
-    """log Σ exp s - Σ p s, (q,), of scores (q, n)."""
-    probabilities = scores.softmax(1)
-    return (scores.logsumexp(1) - (probabilities * scores).sum(1)).cpu()
+    """log Σ exp s - Σ p s, (q,), of scores (q, n), which are used up."""
+    below = scores.sub_(scores.amax(dim=1, keepdim=True))
+    weights = below.exp()
+    total = weights.sum(dim=1)
+    return (total.log() - torch.bmm(weights[:, None], below[:, :, None]).flatten() / total).cpu()
 
 
 def _drawn(evidence: Tensor, size: int, generator: np.random.Generator) -> NDArray[np.int64]:

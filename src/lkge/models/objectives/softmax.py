@@ -176,9 +176,9 @@ def differentiate(
     return total
 
 
-def blocks_of(queries: int, numbers: int) -> list[slice]:
-    """Queries in blocks, where each query takes so many numbers."""
-    size = max(1, MOST_NUMBERS // max(1, numbers))
+def blocks_of(queries: int, numbers: int, most: int | None = None) -> list[slice]:
+    """Queries in blocks, where each query takes so many numbers, and a block about `most`."""
+    size = max(1, (MOST_NUMBERS if most is None else most) // max(1, numbers))
     return [slice(start, start + size) for start in range(0, queries, size)]
 
 
