@@ -91,7 +91,8 @@ class Evergreen(Method):
 
     def facts_per_entity(self, snapshot: Snapshot) -> float:
         """Old facts count, too."""
-        return 2 * (self._facts + len(snapshot.train)) / max(1, snapshot.num_entities)
+        facts = num_facts(self._past) + len(snapshot.train)
+        return 2 * facts / max(1, snapshot.num_entities)
 
     def batch_size(self, facts: int) -> int:
         """Smaller where an epoch would have few steps."""
