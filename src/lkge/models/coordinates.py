@@ -30,6 +30,14 @@ def moduli(x: Tensor, reals: int) -> Tensor:
     return lengths(_parts(x, reals), dim=-2)
 
 
+def absolutes(x: Tensor) -> Tensor:
+    """|x| of each complex coordinate, (…, d / 2), several times as fast as `moduli`. Below the
+    root of the least number it is that root, and has no gradient."""
+    real, imaginary = x.chunk(2, dim=-1)
+    squares = real * real + imaginary * imaginary
+    return squares.clamp(min=torch.finfo(x.dtype).tiny).sqrt()
+
+
 def lengths(x: Tensor, dim: int = -1) -> Tensor:
     """‖x‖₂ along a dimension; where it is zero, so is its gradient."""
     norms: Tensor = torch.linalg.vector_norm(x, dim=dim)
