@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.kernels.made import batch_of, gradient_of, made_tables
+from tests.kernels.made import batch_of, gradient_of, made_batch, made_tables
 from tests.methods import plain_python as paper
 
 from lkge.models.objectives import FusedMargin, PlainMargin, margin_objective
-from lkge.models.scores import TransE
+from lkge.models.objectives.base import add_squares_singly
+from lkge.models.objectives.contrast import Contrast, SampledSoftmax
+from lkge.models.scores import SCORES, TransE, score_named
 
 CORRUPTED = [
     ((0, 0, 1), [(2, True), (3, False)]),
@@ -58,3 +60,22 @@ def test_any_other_score_is_differentiated_by_torch() -> None:
     assert isinstance(objective, PlainMargin)
     assert objective.margin == 2.5
     assert objective.score.name == "other"
+
+
+@pytest.mark.parametrize("name", sorted(SCORES))
+@pytest.mark.parametrize("kind", ["margin", "sampled"])
+def test_squares_of_all_facts_at_once_are_those_of_one_after_the_other(
+    name: str, kind: str
+) -> None:
+    """Facts of few entities, so that a fact has one in several places, and shares it with others."""
+    score = score_named(name)
+    objective: Contrast = (
+        PlainMargin(score, 1.0) if kind == "margin" else SampledSoftmax(score, 1.0, 0.1)
+    )
+    tables, batch = made_tables(1, 6, 2, 8, scale=1.0), made_batch(2, 20, 4, 6, 2)
+    together, singly = tables.map(torch.zeros_like), tables.map(torch.zeros_like)
+    objective.add_squares(tables, batch, together)
+    add_squares_singly(objective, tables, batch, singly)
+    assert singly.entity.any()
+    for mine, theirs in zip(together, singly, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
