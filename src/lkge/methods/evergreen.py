@@ -5,13 +5,15 @@
 
 p_{i-1} the softmax of the last snapshot's tables over the entities known then, p that of the model
 over all. Old facts are gone; their profile, how often each entity took each relation, tells which
-questions to ask again. The squared gradients that Adagrad has summed up stay with the rows: what
-has much evidence moves little, what is new moves fast. The tables that answer are a running mean
-of those that learn.
+questions to ask again. Where the model learns from no such softmax, or where that is not a matrix
+product, the last tables tell old facts, and their loss is that of new ones. The squared gradients
+that Adagrad has summed up stay with the rows: what has much evidence moves little, what is new
+moves fast. The tables that answer are a running mean of those that learn.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -24,9 +26,11 @@ from lkge.methods.base import Method, State, register
 from lkge.methods.parts.average import Average
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
+from lkge.methods.parts.retelling import Retelling
 from lkge.methods.parts.transfer import transfer
-from lkge.models.model import ASK, RECOLLECT, Model, stream
+from lkge.models.model import ASK, RECOLLECT, RETELL, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
+from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient, Tables, no_tables
 
 SUMS = "optimizer."
@@ -35,6 +39,8 @@ FEWEST_STEPS = 40
 SMALLEST_BATCH = 100
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile."""
+MOST_RETOLD = 20_000
+"""Old facts that the last model tells for a snapshot."""
 
 
 @register
@@ -53,6 +59,7 @@ class Evergreen(Method):
         self._optimizer: State = {}
         self._old = no_tables(settings.dim, settings.device)
         self._distillation: Distillation | None = None
+        self._retelling: Retelling | None = None
         self._share = 0.0
         self._snapshot = 0
         self._average: Average | None = None
@@ -77,8 +84,11 @@ class Evergreen(Method):
         old = self.settings.distillation * self._facts
         self._share = old / max(1, old + len(snapshot.train))
         if self._share:
-            self._distillation = distillation(model.score, self._old, model.fused)
             self._asked = self._profile if self.settings.profile else self._recollected(model)
+            if model.score.is_bilinear and self.settings.objective == "softmax":
+                self._distillation = distillation(model.score, self._old, model.fused)
+            else:
+                self._retelling = self._retold(model, 2 * len(snapshot.train))
 
     def batch_size(self, facts: int) -> int:
         """Smaller where an epoch would have few steps."""
@@ -86,9 +96,11 @@ class Evergreen(Method):
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
+        generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
+        if self._retelling is not None:
+            return self._retelling.add_gradient(model, self._share, gradient, generator)
         if self._distillation is None:
             return 0.0
-        generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
         asked, shares = self._asked.draw(self.settings.questions, generator)
         for part in gradient:
             part.values.mul_(1 - self._share)
@@ -119,7 +131,7 @@ class Evergreen(Method):
         if self.settings.profile:
             self._profile = self._profile.with_facts(snapshot.train)
         self._facts += len(snapshot.train)
-        self._distillation = None
+        self._distillation = self._retelling = None
 
     def state(self) -> State:
         """The number of old facts, their profile, and what the optimizer has gathered."""
@@ -157,3 +169,12 @@ class Evergreen(Method):
             if f"{name}.entity" in self._optimizer:
                 evidence = Tables.from_named(self._optimizer, name)
         return recollected(model.score, self._old, evidence, RECOLLECTED, generator)
+
+    def _retold(self, model: Model, facts: int) -> Retelling:
+        """Old facts for the steps of an epoch of so many new ones, as the last tables tell them."""
+        questions = self.settings.questions
+        steps = math.ceil(facts / self.batch_size(facts)) if facts else 1
+        shape = (questions, max(1, min(steps, MOST_RETOLD // questions)))
+        teacher = TablePredictor.of(self._old, model.score, model.fused)
+        generator = stream(self.settings.seed, RETELL, self._snapshot)
+        return Retelling.of(teacher, self._asked, shape, generator)
