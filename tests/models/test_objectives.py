@@ -67,7 +67,7 @@ def test_any_other_score_is_differentiated_by_torch() -> None:
 def test_squares_of_all_facts_at_once_are_those_of_one_after_the_other(
     name: str, kind: str
 ) -> None:
-    """Facts of few entities, so that a fact has one in several places, and shares it with others."""
+    """Of so few entities that a fact has one in several places, and shares it with others."""
     score = score_named(name)
     objective: Contrast = (
         PlainMargin(score, 1.0) if kind == "margin" else SampledSoftmax(score, 1.0, 0.1)
