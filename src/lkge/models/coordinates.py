@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+
+EPSILON = 1e-12
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
@@ -22,7 +23,8 @@ def conjugate(x: Tensor) -> Tensor:
 
 def phases(x: Tensor) -> Tensor:
     """x / max(|x|, 1e-12), coordinate by coordinate, (…, d): all of modulus one."""
-    return functional.normalize(_parts(x, 2), dim=-2).flatten(-2)
+    sizes = absolutes(x).clamp(min=EPSILON)
+    return x / torch.cat([sizes, sizes], dim=-1)
 
 
 def moduli(x: Tensor, reals: int) -> Tensor:
