@@ -137,6 +137,26 @@ def test_variants_by_strength_are_named_by_it(tmp_path: Path, make_run: MakeRun)
     assert weak[1] != strong_row[1]
 
 
+def test_each_group_has_a_table_with_a_row_for_each_method(
+    tmp_path: Path, make_run: MakeRun
+) -> None:
+    study = study_named("scores")
+    heights = {"complex": 0.3, "rotate": 0.2}
+    for name in (f"{m}:{s}" for s in heights for m in ("evergreen", "lkge", "re-train")):
+        for cell in study.cells(systems=[name]):
+            height = heights[cell.settings.score] + 0.01 * len(cell.settings.method)
+            keep_made(tmp_path, cell, make_run(cell.dataset, cell.settings.method, height))
+    text = written(tmp_path, study)
+    complex_, rotate = text.split("\n## RotatE\n")
+    assert "TransE" not in text.split("## ComplEx")[1]
+    for part, heading in ((complex_, "## ComplEx"), (f"## RotatE\n{rotate}", "## RotatE")):
+        assert row(part, heading, "System") == ["System", "ENTITY", "RELATION"]
+        assert row(part, heading, "evergreen")[1].startswith("**")
+        assert not row(part, heading, "lkge")[1].startswith("**")
+        row(part, "### RELATION", "re-train")
+    assert row(complex_, "## ComplEx", "lkge")[1] != row(rotate, "### ENTITY", "lkge")[2]
+
+
 def test_plain_figures_for_json(kept: Path) -> None:
     tree = plain(kept_lines(study_named("paper"), kept))
     lkge = next(row for row in tree["systems"] if row["system"] == "lkge")

@@ -8,11 +8,13 @@ import pytest
 from tests.bench.made import small_study
 
 from lkge.bench.study import listed, listed_seeds, read_study, short_name, study_named
-from lkge.config import EVERGREEN
+from lkge.config import EVERGREEN, Settings
 from lkge.errors import LkgeError, SettingsError, UnknownName
 from lkge.methods import METHODS
+from lkge.models.scores import SCORES as BASES
 
-PAPER, BEYOND = study_named("paper"), study_named("beyond")
+PAPER, BEYOND, SCORES = map(study_named, ("paper", "beyond", "scores"))
+OF_METHODS = {"method", "dataset", "alpha", "beta", "transfer"}
 ABLATIONS = {
     "lkge:no-fine-tuning": "fine_tuning",
     "lkge:no-autoencoder": "autoencoder",
@@ -54,6 +56,22 @@ def test_a_variant_of_evergreen_differs_in_one_setting() -> None:
             for each in ("evergreen", name)
         )
         assert sum(whole[key] != variant[key] for key in whole) == 1
+
+
+def test_every_score_has_the_same_systems_on_the_same_base_model() -> None:
+    methods = ["evergreen", "re-train", "fine-tune", "ewc", "lkge"]
+    cells = SCORES.cells()
+    assert len({cell.name for cell in cells}) == len(cells) == 2 * len(methods) * len(BASES)
+    shared = [field for field in Settings().to_dict() if field not in OF_METHODS]
+    for score in BASES:
+        systems = [f"{method}:{score}" for method in methods]
+        group = SCORES.cells(systems=systems)
+        assert [cell.entrant.method for cell in group[::2]] == methods
+        assert {cell.settings.score for cell in group} == {score}
+        assert len({cell.entrant.group for cell in group}) == 1
+        for name in shared:
+            assert len({getattr(cell.settings, name) for cell in group}) == 1, name
+    assert len({each.group for each in SCORES.entrants.values()}) == len(BASES)
 
 
 def test_all_of_it_was_printed() -> None:
@@ -123,6 +141,7 @@ def test_an_unknown_system_is_named_with_the_nearest() -> None:
         ("datasets = ['brick']\n[systems.lkge]\nsettings = { alfa = 1 }", "alfa"),
         ("datasets = ['brick']\n[systems.lkge]\non.brick = { dim = -1 }", "dim = -1"),
         ("datasets = ['brick']\nprinted = 'none.json'\n[systems.lkge]", "none.json"),
+        ("datasets = ['brick']\n[systems.lkge]\n[groups.a]\ntitle = 'A'", "settings"),
     ],
 )
 def test_a_wrong_study_is_told_with_its_file(tmp_path: Path, content: str, fragment: str) -> None:

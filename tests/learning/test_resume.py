@@ -86,7 +86,9 @@ BEYOND: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("method", ["fine-tune", "ewc", "gem", "lkge", "mean", "re-train"])
+@pytest.mark.parametrize(
+    "method", ["evergreen", "fine-tune", "ewc", "gem", "lkge", "mean", "re-train"]
+)
 def test_a_crash_with_another_base(method: str, tmp_path: Path) -> None:
     """Matrix products and Adagrad go on to the bit, too."""
     settings, events = quick(method, max_epochs=3, **BEYOND), list[Event]()

@@ -16,6 +16,7 @@ from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
+from lkge.models.scores import SCORES
 from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import growing_graph, made_of
 
@@ -189,11 +190,18 @@ def rivals() -> GrowingGraph:
     )
 
 
-def test_old_answers_survive_newcomers_that_rival_them() -> None:
+@pytest.mark.parametrize(
+    "base",
+    [
+        {},
+        {"score": "rotate", "objective": "sampled", "negatives": 16, "learning_rate": 0.1},
+    ],
+    ids=["distilled", "told"],
+)
+def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) -> None:
     """The first snapshot's facts, asked again among all entities once the second is learned."""
-    settings = Settings().with_changes(
-        {**EVERGREEN, "dim": 32, "batch_size": 40, "max_epochs": 60, "patience": 60, "n3": 0.0}
-    )
+    learning = {"dim": 32, "batch_size": 40, "max_epochs": 60, "patience": 60, "n3": 0.0}
+    settings = Settings().with_changes({**EVERGREEN, **learning, **base})
     kept, lost = (
         Loop(rivals(), settings.with_changes({"distillation": strength}))
         .run()
@@ -225,6 +233,37 @@ def test_a_step_asks_no_more_however_much_is_old(old: int, monkeypatch: pytest.M
     monkeypatch.setattr(method._distillation, "add_gradient", count)
     method.penalty(model, Gradient.like(model.tables))
     assert asked == [min(7, 2 * old)]
+
+
+DISTANCE = SETTINGS.with_changes({"score": "transe", "objective": "sampled", "n3": 0.0})
+
+
+@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("objective", ["softmax", "sampled", "margin"])
+def test_a_softmax_of_products_is_distilled_and_anything_else_told(
+    score: str, objective: str
+) -> None:
+    settings = DISTANCE.with_changes({"score": score, "objective": objective, "questions": 5})
+    method, _, _ = second_snapshot(settings)
+    distilled = objective == "softmax" and score in {"complex", "distmult"}
+    assert (method._distillation is not None) == distilled
+    assert (method._retelling is None) == distilled
+
+
+@pytest.mark.parametrize(("questions", "steps"), [(7, 7), (4000, 5), (20_001, 1)])
+def test_what_is_told_is_enough_for_an_epoch_limited_and_of_old_entities(
+    questions: int, steps: int
+) -> None:
+    settings = DISTANCE.with_changes({"questions": questions, "batch_size": 2})
+    method, _, _ = second_snapshot(settings)
+    assert method._retelling is not None
+    told = method._retelling.facts.reshape(-1, 3)
+    assert len(told) == questions * steps
+    assert told[:, (0, 2)].max() < FIRST.num_entities
+    assert told[:, 1].max() < 2 * FIRST.num_relations
+    again, _, _ = second_snapshot(settings)
+    assert again._retelling is not None
+    assert (again._retelling.facts == method._retelling.facts).all()
 
 
 @pytest.mark.parametrize(("facts", "size"), [(10, 100), (4000, 100), (8000, 200), (10**6, 1500)])

@@ -22,7 +22,7 @@ def test_arithmetic_is_that_of_complex_numbers() -> None:
     products = as_complex(coordinates.product(made(0), made(1)))
     conjugates = as_complex(coordinates.conjugate(made(0)))
     phases = as_complex(coordinates.phases(made(0)))
-    moduli = coordinates.moduli(made(0), 2)
+    moduli, absolutes = coordinates.moduli(made(0), 2), coordinates.absolutes(made(0))
     for row in range(3):
         for k in range(4):
             a, b = x[row][k], y[row][k]
@@ -30,6 +30,7 @@ def test_arithmetic_is_that_of_complex_numbers() -> None:
             assert conjugates[row][k] == a.conjugate()
             assert phases[row][k] == pytest.approx(a / abs(a), rel=1e-5)
             assert moduli[row, k].item() == pytest.approx(abs(a), rel=1e-5)
+            assert absolutes[row, k].item() == pytest.approx(abs(a), rel=1e-5)
 
 
 def test_one_changes_nothing() -> None:
@@ -42,5 +43,7 @@ def test_the_modulus_of_a_real_coordinate_is_its_absolute_value() -> None:
 
 def test_a_length_of_zero_has_no_gradient() -> None:
     rows = torch.zeros(2, 4, requires_grad=True)
-    (flow,) = torch.autograd.grad(coordinates.moduli(rows, 2).sum(), rows)
-    assert not flow.any()
+    for lengths in (coordinates.moduli(rows, 2), coordinates.absolutes(rows)):
+        (flow,) = torch.autograd.grad(lengths.sum(), rows)
+        assert not flow.any()
+        torch.testing.assert_close(lengths.detach(), torch.zeros(2, 2))

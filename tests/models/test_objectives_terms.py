@@ -16,6 +16,7 @@ from lkge.models.model import Model
 from lkge.models.objectives import FusedMargin, PlainMargin
 from lkge.models.objectives import softmax as room
 from lkge.models.objectives.contrast import SampledSoftmax
+from lkge.models.objectives.distances import FusedContrast
 from lkge.models.objectives.relations import (
     FusedRelations,
     PlainRelations,
@@ -117,16 +118,19 @@ def test_the_defaults_are_the_margin_loss_alone() -> None:
     assert isinstance(objective_with(backend="torch"), PlainMargin)
 
 
-def test_adversarial_weights_are_not_for_the_kernel() -> None:
+def test_adversarial_weights_are_not_for_the_kernel_of_the_margin() -> None:
     objective = objective_with(adversarial=0.5, margin=3.0)
-    assert isinstance(objective, PlainMargin)
-    assert (objective.adversarial, objective.margin) == (0.5, 3.0)
+    assert isinstance(objective, FusedContrast)
+    assert isinstance(objective.plain, PlainMargin)
+    assert (objective.plain.adversarial, objective.plain.margin) == (0.5, 3.0)
 
 
 def test_the_sampled_softmax_gets_its_settings() -> None:
-    objective = objective_with(objective="sampled", adversarial=0.5, label_smoothing=0.1)
-    assert isinstance(objective, SampledSoftmax)
-    assert (objective.adversarial, objective.smoothing) == (0.5, 0.1)
+    changes = {"objective": "sampled", "adversarial": 0.5, "label_smoothing": 0.1}
+    fused, plain = objective_with(**changes), objective_with(**changes, score="complex")
+    for objective in (fused.plain, plain):
+        assert isinstance(objective, SampledSoftmax)
+        assert (objective.adversarial, objective.smoothing) == (0.5, 0.1)
 
 
 def test_the_softmax_is_by_products_where_it_can_be() -> None:

@@ -39,6 +39,16 @@ def test_a_preset_needs_no_words(make_run: MakeRun) -> None:
     assert [system.name for system in systems_of(runs)] == ["evergreen", "evergreen, questions 7"]
 
 
+def test_the_score_is_enough_where_it_tells_all_variants_apart(make_run: MakeRun) -> None:
+    runs = [make_run(score="rotate", n3=0.1, autoencoder=False), make_run(score="transe", n3=0.2)]
+    assert [system.name for system in systems_of(runs)] == [
+        "lkge, no autoencoder, score rotate",
+        "lkge, score transe",
+    ]
+    runs.append(make_run(score="transe", n3=0.3))
+    assert systems_of(runs)[-1].name == "lkge, n3 0.3"
+
+
 def test_a_setting_that_came_later_makes_no_other_system(make_run: MakeRun) -> None:
     new, old = make_run(seed=1), make_run(seed=2)
     known = {name: value for name, value in old.settings.items() if name != "memory"}

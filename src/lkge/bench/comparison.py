@@ -46,8 +46,11 @@ def lines_of(study: Study, kept: Mapping[Cell, Results]) -> dict[str, list[Line]
 
 
 def _lines(study: Study, dataset: str, group: Mapping[Entrant, Sequence[Results]]) -> list[Line]:
-    """The systems of one dataset, named in view of each other."""
-    systems = systems_of(run for runs in group.values() for run in runs)
+    """The systems of one dataset, named in view of others of their group."""
+    runs_of: dict[str, list[Results]] = {}
+    for entrant, runs in group.items():
+        runs_of.setdefault(entrant.group, []).extend(runs)
+    systems = [system for runs in runs_of.values() for system in systems_of(runs)]
     system_of = {id(run): system for system in systems for run in system.runs}
     return [
         Line(entrant, system_of[id(runs[0])], study.printed.get(entrant.name, {}).get(dataset, {}))

@@ -3,6 +3,7 @@
 paper.toml     the study of the paper's Tables 2 and 3
 paper.json     what the paper printed: system → dataset → mrr, hits1, hits3, hits10
 beyond.toml    evergreen, without one of its parts each, and others on the same base model
+scores.toml    five systems on every score
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ from typing import Any
 from lkge.config import PRESETS, Settings
 from lkge.errors import SettingsError, UnknownName
 
-PAPER, BEYOND = "paper", "beyond"
-STUDIES = (PAPER, BEYOND)
+PAPER, BEYOND, SCORES = "paper", "beyond", "scores"
+STUDIES = (PAPER, BEYOND, SCORES)
 
 Printed = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A system of a study: METHOD or METHOD:VARIANT, its settings, those on single datasets."""
+    """A system of a study: METHOD or METHOD:VARIANT, its settings, those on single datasets, and
+    the title of its group where the study has some."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     seeds: tuple[int, ...] = ()
+    group: str = ""
 
     @property
     def method(self) -> str:
@@ -71,6 +74,7 @@ class Cell:
 @dataclass(frozen=True)
 class Study:
     """Systems × datasets × seeds, and how they are shown. Settings differ from those of `preset`.
+    Where the file has groups, every system is in every group, and each group has a table.
 
     `mrr_change_of` is the system whose models are drawn one by one, `time_on` the dataset of the
     figure of times, or all of them, `race` the systems whose MRR is drawn over time; `notes` is
@@ -149,7 +153,7 @@ def short_name(dataset: str) -> str:
 
 
 def study_named(name: str) -> Study:
-    """The study `paper` or `beyond`, or that of a TOML file."""
+    """The study `paper`, `beyond` or `scores`, or that of a TOML file."""
     if name in STUDIES:
         return read_study(resources.files("lkge.bench"), f"{name}.toml")
     if not name.endswith(".toml"):
@@ -176,13 +180,27 @@ def read_study(folder: Traversable, name: str) -> Study:
 
 
 def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
-    entrants = {
-        system: Entrant(system, **{**part, "seeds": tuple(part.get("seeds", ()))})
+    systems = [
+        Entrant(system, **{**part, "seeds": tuple(part.get("seeds", ()))})
         for system, part in tree.pop("systems").items()
-    }
+    ]
+    groups = tree.pop("groups", {})
+    if groups:
+        systems = [_in_group(each, key, **part) for key, part in groups.items() for each in systems]
+    entrants = {each.name: each for each in systems}
     whole: dict[str, Any] = {"name": name, "title": name, "printed": printed, **tree}
     whole |= {key: tuple(whole[key]) for key in ("datasets", "seeds", "race") if key in whole}
     return Study(entrants=entrants, **whole)
+
+
+def _in_group(entrant: Entrant, key: str, title: str, settings: Mapping[str, Any]) -> Entrant:
+    """METHOD:KEY, with the settings of its group on top of its own."""
+    return replace(
+        entrant,
+        name=f"{entrant.name}:{key}",
+        settings={**entrant.settings, **settings},
+        group=title,
+    )
 
 
 def listed(names: str | None) -> list[str] | None:

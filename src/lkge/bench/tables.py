@@ -21,12 +21,17 @@ Lines = Mapping[str, Sequence[Line]]
 
 
 def divided(study: Study, lines: Lines) -> dict[str, dict[str, list[Line]]]:
-    """By title: the systems themselves; and where some have variants, these beside the whole."""
-    entrants = study.entrants.values()
+    """By title: each group; the systems of none; and where some have variants, these beside the
+    whole."""
+    groups: dict[str, set[str]] = {}
+    for each in study.entrants.values():
+        groups.setdefault(each.group, set()).add(each.name)
+    entrants = [study.entrants[name] for name in groups.pop("", set())]
     parted = {each.method for each in entrants if each.is_variant}
     systems = _only(lines, {each.name for each in entrants if not each.is_variant})
     variants = _only(lines, {each.name for each in entrants if each.method in parted})
-    tables = {study.systems_title: systems}
+    tables = {title: _only(lines, names) for title, names in groups.items()}
+    tables[study.systems_title] = systems
     if any(line.entrant.is_variant for group in variants.values() for line in group):
         tables[study.variants_title] = variants
     return {title: table for title, table in tables.items() if table}

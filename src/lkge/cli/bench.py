@@ -25,7 +25,7 @@ def command(
     study: Annotated[
         str,
         typer.Argument(
-            metavar="STUDY", help="`paper`, `beyond`, or a TOML file with another study."
+            metavar="STUDY", help="`paper`, `beyond`, `scores`, or a TOML file with another study."
         ),
     ],
     datasets: Annotated[

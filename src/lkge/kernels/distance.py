@@ -33,6 +33,12 @@ def _absolute_difference(builder: Any, parts: Sequence[Any]) -> Any:
     return _call(builder, "fabs", builder.fsub(*parts))
 
 
+def _squared_difference(builder: Any, parts: Sequence[Any]) -> Any:
+    """(x - y)²."""
+    apart = builder.fsub(*parts)
+    return builder.fmul(apart, apart)
+
+
 def _product(builder: Any, parts: Sequence[Any]) -> Any:
     """x·y."""
     return builder.fmul(*parts)
@@ -109,6 +115,7 @@ def _lanes_sum(builder: Any, vector: Any) -> Any:
 
 
 _vector_l1 = _sum_of_two(_absolute_difference)
+_vector_squares = _sum_of_two(_squared_difference)
 _vector_dot = _sum_of_two(_product)
 _vector_moduli = _sum_of_four(_modulus_of_difference)
 
@@ -126,6 +133,17 @@ def l1(x: Floats, a: int, y: Floats, b: int) -> np.float32:
     for i in range(width // LANES * LANES, width):
         total += abs(x[a, i] - y[b, i])
     return total  # type: ignore[no-any-return]
+
+
+@inlined
+def l2(x: Floats, a: int, y: Floats, b: int) -> np.float32:
+    """‖x[a] - y[b]‖₂ for C-contiguous matrices of one width."""
+    width = x.shape[1]
+    total = _vector_squares(_address(x, a, 0), _address(y, b, 0), width // LANES)
+    for i in range(width // LANES * LANES, width):
+        apart = x[a, i] - y[b, i]
+        total += apart * apart
+    return np.sqrt(total)  # type: ignore[no-any-return]
 
 
 @inlined

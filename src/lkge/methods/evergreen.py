@@ -5,13 +5,15 @@
 
 p_{i-1} the softmax of the last snapshot's tables over the entities known then, p that of the model
 over all. Old facts are gone; their profile, how often each entity took each relation, tells which
-questions to ask again. The squared gradients that Adagrad has summed up stay with the rows: what
-has much evidence moves little, what is new moves fast. The tables that answer are a running mean
-of those that learn.
+questions to ask again. Where the model learns from no such softmax, or where that is not a matrix
+product, the last tables tell old facts, and their loss is that of new ones. The squared gradients
+that Adagrad has summed up stay with the rows: what has much evidence moves little, what is new
+moves fast. The tables that answer are a running mean of those that learn.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -25,9 +27,11 @@ from lkge.methods.parts.average import Average
 from lkge.methods.parts.counts import fact_counts, no_counts, num_facts, padded, without
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
+from lkge.methods.parts.retelling import Retelling
 from lkge.methods.parts.transfer import transfer
-from lkge.models.model import ASK, RECOLLECT, Model, stream
+from lkge.models.model import ASK, RECOLLECT, RETELL, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
+from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient, Tables, no_tables
 
 SUMS = "optimizer."
@@ -40,6 +44,8 @@ steps."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
+MOST_RETOLD = 20_000
+"""Old facts that the last model tells for a snapshot."""
 
 
 @register
@@ -60,6 +66,7 @@ class Evergreen(Method):
         self._optimizer: State = {}
         self._old = no_tables(settings.dim, settings.device)
         self._distillation: Distillation | None = None
+        self._retelling: Retelling | None = None
         self._share = 0.0
         self._snapshot = 0
         self._average: Average | None = None
@@ -86,8 +93,12 @@ class Evergreen(Method):
         new = len(snapshot.train) + REFUTATION * len(self._withdrawn)
         self._share = old / max(1, old + new)
         if self._share:
-            self._distillation = distillation(model.score, self._old, model.fused)
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
+        if len(self._asked.counts) and self._share:
+            if model.score.is_bilinear and self.settings.objective == "softmax":
+                self._distillation = distillation(model.score, self._old, model.fused)
+            else:
+                self._retelling = self._retold(model, 2 * len(snapshot.train))
 
     def facts_per_entity(self, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -100,9 +111,11 @@ class Evergreen(Method):
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
-        if self._distillation is None or not len(self._asked.counts):
-            return 0.0
         generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
+        if self._retelling is not None:
+            return self._retelling.add_gradient(model, self._share, gradient, generator)
+        if self._distillation is None:
+            return 0.0
         asked, shares = self._asked.draw(self.settings.questions, generator)
         for part in gradient:
             part.values.mul_(1 - self._share)
@@ -135,7 +148,7 @@ class Evergreen(Method):
         new = fact_counts(snapshot.train, snapshot)
         self._past = padded(self._past, new).map(torch.add, new)
         self._withdrawn = no_facts()
-        self._distillation = None
+        self._distillation = self._retelling = None
 
     def state(self) -> State:
         """How many old facts each row has, their profile, and what the optimizer has gathered."""
@@ -176,3 +189,12 @@ class Evergreen(Method):
                 evidence = Tables.from_named(self._optimizer, name)
         asked = recollected(model.score, self._old, evidence, size, generator)
         return asked.without(self._withdrawn)
+
+    def _retold(self, model: Model, facts: int) -> Retelling:
+        """Old facts for the steps of an epoch of so many new ones, as the last tables tell them."""
+        questions = self.settings.questions
+        steps = math.ceil(facts / self.batch_size(facts)) if facts else 1
+        shape = (questions, max(1, min(steps, MOST_RETOLD // questions)))
+        teacher = TablePredictor.of(self._old, model.score, model.fused)
+        generator = stream(self.settings.seed, RETELL, self._snapshot)
+        return Retelling.of(teacher, self._asked, shape, generator)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+
+EPSILON = 1e-12
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
@@ -22,12 +23,21 @@ def conjugate(x: Tensor) -> Tensor:
 
 def phases(x: Tensor) -> Tensor:
     """x / max(|x|, 1e-12), coordinate by coordinate, (…, d): all of modulus one."""
-    return functional.normalize(_parts(x, 2), dim=-2).flatten(-2)
+    sizes = absolutes(x).clamp(min=EPSILON)
+    return x / torch.cat([sizes, sizes], dim=-1)
 
 
 def moduli(x: Tensor, reals: int) -> Tensor:
     """|x| of each coordinate, (…, d / reals), where a coordinate is one real or two."""
     return lengths(_parts(x, reals), dim=-2)
+
+
+def absolutes(x: Tensor) -> Tensor:
+    """|x| of each complex coordinate, (…, d / 2), several times as fast as `moduli`. Below the
+    root of the least number it is that root, and has no gradient."""
+    real, imaginary = x.chunk(2, dim=-1)
+    squares = real * real + imaginary * imaginary
+    return squares.clamp(min=torch.finfo(x.dtype).tiny).sqrt()
 
 
 def lengths(x: Tensor, dim: int = -1) -> Tensor:

@@ -17,9 +17,16 @@ from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
 from lkge.kernels.counting import count_above, product_slack
 from lkge.kernels.ranking import count_ahead
-from lkge.kernels.scan import all_moduli_distances, l1_distances, moduli_distances
+from lkge.kernels.scan import (
+    all_l1_distances,
+    all_l2_distances,
+    all_moduli_distances,
+    l1_distances,
+    l2_distances,
+    moduli_distances,
+)
 from lkge.models.questions import Questions, Rivals
-from lkge.models.scores import RotatE, Score, TransE
+from lkge.models.scores import RotatE, Score, TransE, TransEL2
 from lkge.models.tables import Tables
 
 CHUNK = 1 << 16
@@ -32,10 +39,15 @@ PLAIN_CHUNK = 256
 Floats = NDArray[np.float32]
 Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-DISTANCES: Mapping[str, Callable[[Floats, Floats], Floats]] = MappingProxyType(
-    {TransE.name: l1_distances, RotatE.name: moduli_distances}
+Scan = Callable[[Floats, Floats], Floats]
+DISTANCES: Mapping[str, tuple[Scan, Scan]] = MappingProxyType(
+    {
+        TransE.name: (l1_distances, all_l1_distances),
+        TransEL2.name: (l2_distances, all_l2_distances),
+        RotatE.name: (moduli_distances, all_moduli_distances),
+    }
 )
-"""Scores that are distances with a kernel that takes one question past all candidates."""
+"""Scores that are distances, with kernels that take one question and many past all candidates."""
 
 
 class View(NamedTuple):
@@ -193,17 +205,21 @@ class TablePredictor:
             return self.score.candidates(queries.double(), self.entity.double()).float()
         return self.score.candidates(queries, self.entity)
 
+    def question_scores(self, asked: Facts) -> Floats:
+        """The score of every entity as the answer to each question (q, ≥ 2), (q, n)."""
+        return self._scores(self.queries(asked))
+
     def _scores(self, queries: Tensor) -> Floats:
         """The score of every entity for every query, (q, n), by the fastest way."""
-        if self.fused and self.score.name == RotatE.name:
-            return -all_moduli_distances(queries.numpy(), self.entity.numpy())
+        if self.fused and self.score.name in DISTANCES:
+            return -DISTANCES[self.score.name][1](queries.numpy(), self.entity.numpy())
         return self.score.candidates(queries, self.entity).cpu().numpy()
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
         """See `Predictor`."""
         query = self.queries(np.array([[subject, relation, 0]], dtype=np.int32))
         if self.fused and self.score.name in DISTANCES:
-            return -DISTANCES[self.score.name](query.numpy(), self.entity.numpy())
+            return -DISTANCES[self.score.name][0](query.numpy(), self.entity.numpy())
         return self.score.candidates(query, self.entity)[0].cpu().numpy()
 
     def fact_scores(self, facts: Facts) -> Floats:

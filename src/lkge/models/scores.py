@@ -225,12 +225,12 @@ class RotatE:
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """-Σ |h·r - t|."""
         apart = self.compose(head, relation) - tail
-        return -coordinates.moduli(apart, self.reals).sum(-1)
+        return -coordinates.absolutes(apart).sum(-1)
 
     def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
         """-Σ |q - e|."""
         apart = queries[:, None] - entity
-        return -coordinates.moduli(apart, self.reals).sum(-1)
+        return -coordinates.absolutes(apart).sum(-1)
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
         """h·r."""

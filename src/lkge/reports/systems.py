@@ -188,16 +188,24 @@ def _identity(settings: Mapping[str, Any]) -> str:
 def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
     """The method, and what sets this variant apart from others of the method and the defaults.
 
-    A part that is switched off is always named.
+    Where the score tells all variants apart, it is enough; a part that is switched off is always
+    named.
     """
     siblings = [runs[0].settings for runs in variants if runs[0].method == run.method]
     defaults = settings_with({"method": run.method}).to_dict()
+    scores = {each.get("score", defaults["score"]) for each in siblings}
+    by_score = 1 < len(scores) == len(siblings)
+
+    def tells(name: str, value: Any) -> bool:
+        if by_score and value is not False:
+            return name == "score"
+        differs = any(o.get(name, defaults.get(name)) != value for o in siblings)
+        return value != defaults.get(name) and (value is False or differs)
+
     apart = [
         _choice(name, value)
         for name, value in sorted(run.settings.items())
-        if name not in NOT_IDENTITY
-        and value != defaults.get(name)
-        and (value is False or any(o.get(name, defaults.get(name)) != value for o in siblings))
+        if name not in NOT_IDENTITY and tells(name, value)
     ]
     return text.printable(", ".join([run.method, *apart]))
 

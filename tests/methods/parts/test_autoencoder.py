@@ -74,6 +74,38 @@ def test_a_step_against_its_gradient_brings_rows_nearer_to_their_reconstruction(
     assert losses[-1] < 0.9 * losses[0]
 
 
+@pytest.mark.parametrize("name", sorted(SCORES))
+@pytest.mark.parametrize("dim", [2, 8, 34])
+def test_kernels_and_autograd_agree(name: str, dim: int) -> None:
+    tables, old = made_tables(1, 10, 3, dim, scale=1.0), made_tables(2, 5, 2, dim, scale=1.0)
+    past = padded(fact_counts(as_facts(PAST), FIRST), fact_counts(as_facts(NEW), SECOND))
+    weight = Tables(torch.tensor(0.7), torch.tensor(0.4))
+    gradients = []
+    for fused in (True, False):
+        rebuilt = Autoencoder(score_named(name), as_facts(NEW), old, past, weight, fused)
+        gradient = Gradient.like(tables)
+        for part in gradient:
+            part.values.fill_(0.5)
+        gradients.append((rebuilt.add_gradient(tables, gradient), gradient))
+    (mine, fused_gradient), (theirs, twin) = gradients
+    assert mine == pytest.approx(theirs, rel=1e-5)
+    for one, other in zip(fused_gradient, twin, strict=True):
+        torch.testing.assert_close(one.values, other.values, rtol=1e-4, atol=1e-5)
+        assert torch.equal(one.touched, other.touched)
+
+
+@pytest.mark.parametrize("name", ["complex", "distmult", "rotate"])
+def test_a_row_of_zeros_is_rebuilt_without_dividing_by_its_length(name: str) -> None:
+    tables = made_tables(1, 10, 3, 8).map(torch.zeros_like)
+    tables.relation.fill_(1.0)
+    past = Tables(torch.zeros(10), torch.zeros(6))
+    weight = Tables(torch.tensor(0.7), torch.tensor(0.4))
+    rebuilt = Autoencoder(score_named(name), as_facts(NEW), no_tables(8), past, weight, fused=True)
+    gradient = Gradient.like(tables)
+    rebuilt.add_gradient(tables, gradient)
+    assert all(part.values.isfinite().all() for part in gradient)
+
+
 @pytest.mark.parametrize("name", ["rotate", "transe", "transe-l2"])
 def test_a_perfect_fact_has_nothing_to_rebuild(name: str) -> None:
     score = score_named(name)

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from lkge.data.snapshots import Facts, with_inverses
+from lkge.kernels.products import PHASE, STRETCH, TURN, Edges, Form, add_flows, add_sums
 from lkge.kernels.reconstruction import neighbourhood, reconstruction_gradient
 from lkge.kernels.scratch import Scratch
-from lkge.models.scores import Score, Translation
+from lkge.models.scores import Bilinear, RotatE, Score, Translation
 from lkge.models.tables import Gradient, Tables
 
 
@@ -32,11 +33,15 @@ class Autoencoder:
         self.old = old
         self.past = past
         self.weight = weight
-        self._fused = fused and isinstance(score, Translation)
+        self._fused = fused
         edges = with_inverses(facts)
         device = past.entity.device
         self._edges = torch.from_numpy(edges).long().to(device)
         self._members = Tables(torch.unique(self._edges[:, 0]), torch.unique(self._edges[:, 1]))
+        self._new = Tables(
+            torch.bincount(self._edges[:, 0], minlength=len(past.entity)),
+            torch.bincount(self._edges[:, 1], minlength=len(past.relation)),
+        )
         self._near = neighbourhood(edges)
         self._scratch = Scratch()
 
@@ -46,11 +51,13 @@ class Autoencoder:
             return 0.0
         for part, members in zip(gradient, self._members, strict=True):
             part.touched[members] = 1
-        return (
-            self._add_fused(tables, gradient) if self._fused else self._add_plain(tables, gradient)
-        )
+        if self._fused and isinstance(self.score, Translation):
+            return self._add_translated(tables, gradient)
+        if self._fused and isinstance(self.score, Bilinear | RotatE):
+            return self._add_multiplied(tables, gradient)
+        return self._add_plain(tables, gradient)
 
-    def _add_fused(self, tables: Tables, gradient: Gradient) -> float:
+    def _add_translated(self, tables: Tables, gradient: Gradient) -> float:
         return reconstruction_gradient(
             self._near,
             tables.entity.numpy(),
@@ -65,6 +72,37 @@ class Autoencoder:
             gradient.relation.values.numpy(),
             self._scratch,
         )
+
+    def _add_multiplied(self, tables: Tables, gradient: Gradient) -> float:
+        """Scores whose `decompose` and `relate` are products of rows, brought to a length."""
+        factors = tables.relation.detach().requires_grad_()
+        turns = self.score.prepare_relations(factors)
+        forms = _forms(self.score)
+        subjects, relations, objects = self._edges.T.contiguous().numpy()
+        edges = Edges(relations, objects, subjects), Edges(subjects, objects, relations)
+        entity, turn = tables.entity.numpy(), turns.detach().numpy()
+        sums = tables.map(torch.zeros_like)
+        add_sums(forms[0], edges[0], turn, entity, sums.entity.numpy())
+        add_sums(forms[1], edges[1], entity, entity, sums.relation.numpy())
+        apart = sums.map(_mean_with_past, self._new, self.past, self.old).map(
+            lambda mean, row, new: (row - mean) * (new > 0)[:, None], tables, self._new
+        )
+        slopes = apart.map(lambda rows, weight: 2 * weight * rows, self.weight)
+        on_sums = slopes.map(
+            lambda rows, new, past: -rows / (new + past).clamp(min=1)[:, None], self._new, self.past
+        )
+        for part, rows in zip(gradient, slopes, strict=True):
+            part.values.add_(rows)
+        on_entity, on_turns = gradient.entity.values.numpy(), torch.zeros_like(factors)
+        add_flows(
+            forms[0], edges[0], turn, entity, on_sums.entity.numpy(), on_turns.numpy(), on_entity
+        )
+        add_flows(
+            forms[1], edges[1], entity, entity, on_sums.relation.numpy(), on_entity, on_entity
+        )
+        gradient.relation.values.add_(torch.autograd.grad(turns, factors, on_turns)[0])
+        losses = apart.map(lambda rows, weight: weight * rows.square().sum(), self.weight)
+        return float(losses.entity + losses.relation)
 
     def _add_plain(self, tables: Tables, gradient: Gradient) -> float:
         """The twin: Eqs. (5) and (6) in torch, differentiated by torch."""
@@ -99,11 +137,14 @@ class Autoencoder:
                 tables.relation,
             ),
         )
-        new = Tables(
-            torch.bincount(subjects, minlength=len(tables.entity)),
-            torch.bincount(relations, minlength=len(tables.relation)),
-        )
-        return from_neighbours.map(_mean_with_past, new, self.past, self.old)
+        return from_neighbours.map(_mean_with_past, self._new, self.past, self.old)
+
+
+def _forms(score: Score) -> tuple[Form, Form]:
+    """`decompose` of prepared relations, and `relate`."""
+    if isinstance(score, RotatE):
+        return Form(TURN, score.reals), Form(PHASE, score.reals)
+    return Form(STRETCH, score.reals), Form(STRETCH, score.reals, share=0.5)
 
 
 def _sums(values: Tensor, rows: Tensor, like: Tensor) -> Tensor:

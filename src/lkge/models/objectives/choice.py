@@ -8,6 +8,7 @@ from lkge.config import Settings
 from lkge.errors import SettingsError
 from lkge.models.objectives.base import FactwiseObjective, Objective
 from lkge.models.objectives.contrast import SampledSoftmax
+from lkge.models.objectives.distances import contrast
 from lkge.models.objectives.margin import margin_objective
 from lkge.models.objectives.relations import relation_prediction
 from lkge.models.objectives.rows import RowPenalty
@@ -33,7 +34,8 @@ def _on_facts(settings: Settings, score: Score, fused: bool) -> FactwiseObjectiv
         case "softmax":
             return softmax_objective(score, settings.label_smoothing, fused)
         case "sampled":
-            return SampledSoftmax(score, settings.adversarial, settings.label_smoothing)
+            plain = SampledSoftmax(score, settings.adversarial, settings.label_smoothing)
+            return contrast(plain, fused)
         case _:
             return margin_objective(score, settings.margin, fused, settings.adversarial)
 

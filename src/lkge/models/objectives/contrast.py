@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lkge.data.batches import Batch
 from lkge.models.losses import sampled_softmax_loss
-from lkge.models.objectives.base import add_squares_singly, as_tensors
+from lkge.models.objectives.base import as_tensors
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
 
@@ -25,26 +25,52 @@ class Contrast(ABC):
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
-        facts, corruptions, corrupt_object = as_tensors(batch, tables.entity.device)
-        subjects, objects = facts[:, :1], facts[:, 2:]
-        heads = torch.cat([subjects, torch.where(corrupt_object, subjects, corruptions)], dim=1)
-        tails = torch.cat([objects, torch.where(corrupt_object, corruptions, objects)], dim=1)
+        facts, heads, tails = _compared(batch, tables.entity.device)
         entities, places = torch.unique(torch.stack([heads, tails]), return_inverse=True)
-        relations, relation_places = torch.unique(facts[:, 1], return_inverse=True)
-        entity_rows = tables.entity[entities].requires_grad_()
-        relation_rows = tables.relation[relations].requires_grad_()
-        unit = self.score.prepare_entities(entity_rows)
-        translations = self.score.prepare_relations(relation_rows)[relation_places].unsqueeze(1)
-        scores = self.score.score(unit[places[0]], translations, unit[places[1]])
-        loss = self.loss(scores[:, 0], scores[:, 1:])
-        on_entities, on_relations = torch.autograd.grad(loss, [entity_rows, relation_rows])
+        relations, used = torch.unique(facts[:, 1], return_inverse=True)
+        loss, on_entities, on_relations = self._slopes(
+            tables.entity[entities], tables.relation[relations], places, used
+        )
         gradient.entity.add(entities, on_entities)
         gradient.relation.add(relations, on_relations)
-        return float(loss.detach())
+        return loss
 
     def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
-        """See `FactwiseObjective`."""
-        add_squares_singly(self, tables, batch, squares)
+        """See `FactwiseObjective`. Every fact has rows of its own, so that their gradients, times
+        the number of facts, are those of its loss alone."""
+        facts, heads, tails = _compared(batch, tables.entity.device)
+        own = len(tables.entity) * torch.arange(len(facts), device=facts.device)[:, None]
+        keys, places = torch.unique(torch.stack([heads + own, tails + own]), return_inverse=True)
+        entities, relations = keys % len(tables.entity), facts[:, 1]
+        used = torch.arange(len(facts), device=facts.device)
+        _, on_entities, on_relations = self._slopes(
+            tables.entity[entities], tables.relation[relations], places, used
+        )
+        squares.entity.index_add_(0, entities, (len(facts) * on_entities).square())
+        squares.relation.index_add_(0, relations, (len(facts) * on_relations).square())
+
+    def _slopes(
+        self, entity: Tensor, relation: Tensor, places: Tensor, used: Tensor
+    ) -> tuple[float, Tensor, Tensor]:
+        """The loss, and its gradient on rows of entities (u, d) and of relations (v, d). `places`
+        (2, B, 1 + K) are those of heads and tails, of facts and their corruptions, `used` (B,)
+        those of relations."""
+        rows = [entity.requires_grad_(), relation.requires_grad_()]
+        prepared = self.score.prepare_entities(entity)
+        between = self.score.prepare_relations(relation)[used].unsqueeze(1)
+        scores = self.score.score(prepared[places[0]], between, prepared[places[1]])
+        loss = self.loss(scores[:, 0], scores[:, 1:])
+        on_entities, on_relations = torch.autograd.grad(loss, rows)
+        return float(loss.detach()), on_entities, on_relations
+
+
+def _compared(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The facts (B, 3), and heads and tails (B, 1 + K): their own first, then as corrupted."""
+    facts, corruptions, corrupt_object = as_tensors(batch, device)
+    subjects, objects = facts[:, :1], facts[:, 2:]
+    heads = torch.cat([subjects, torch.where(corrupt_object, subjects, corruptions)], dim=1)
+    tails = torch.cat([objects, torch.where(corrupt_object, corruptions, objects)], dim=1)
+    return facts, heads, tails
 
 
 class SampledSoftmax(Contrast):

@@ -11,6 +11,7 @@ from lkge.kernels.squares import margin_squares
 from lkge.models.losses import margin_loss
 from lkge.models.objectives.base import FactwiseObjective
 from lkge.models.objectives.contrast import Contrast
+from lkge.models.objectives.distances import contrast
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
 
@@ -69,8 +70,8 @@ class PlainMargin(Contrast):
 def margin_objective(
     score: Score, margin: float, fused: bool, adversarial: float = 0.0
 ) -> FactwiseObjective:
-    """The fused kernel where it is wanted and serves this score and equal weights, otherwise the
-    plain twin."""
+    """One kernel where it is wanted and serves this score and equal weights, otherwise what serves
+    any contrast."""
     if fused and score.name == "transe" and not adversarial:
         return FusedMargin(margin)
-    return PlainMargin(score, margin, adversarial)
+    return contrast(PlainMargin(score, margin, adversarial), fused)
