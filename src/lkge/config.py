@@ -113,10 +113,10 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "objective": "softmax",
         "n3": 0.05,
         "sparse_n3": True,
-        "questions": 300,
+        "questions": 200,
         "max_epochs": 20,
-        "patience": 2,
-        "least_gain": 0.005,
+        "patience": 1,
+        "least_gain": 0.003,
         "transfer": False,
     }
 )

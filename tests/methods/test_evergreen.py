@@ -50,6 +50,11 @@ def expected_distillation(model: Model, old: Tables) -> torch.Tensor:
     return total / (2 * len(PAST))
 
 
+def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
+    method, _, _ = second_snapshot(SETTINGS)
+    assert method.facts_per_entity(SECOND) == 2 * (len(PAST) + len(NEW)) / 10
+
+
 @pytest.mark.parametrize("strength", [0.5, 1.0])
 @pytest.mark.parametrize("backend", ["numba", "torch"])
 def test_new_facts_and_old_answers_weigh_as_many_as_they_are(backend: str, strength: float) -> None:

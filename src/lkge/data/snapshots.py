@@ -30,12 +30,6 @@ def with_inverses(facts: Facts) -> Facts:
     return np.concatenate([facts, inverted(facts)])
 
 
-def facts_per_entity(edges: Facts) -> float:
-    """How many of the facts (n, 3), inverses among them, an entity has in the mean, where it has
-    any; 1 where there are no facts."""
-    return len(edges) / len(np.unique(edges[:, 0])) if len(edges) else 1.0
-
-
 def among(facts: Facts, others: Facts) -> npt.NDArray[np.bool_]:
     """Which of `facts` (n, 3) are among `others`, (n,)."""
     row = np.dtype([("subject", np.int32), ("relation", np.int32), ("object", np.int32)])

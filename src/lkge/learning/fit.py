@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lkge.config import Settings
 from lkge.data.batches import Batch, batches, question_batches, refutations
-from lkge.data.snapshots import Facts, Snapshot, facts_per_entity, no_facts, with_inverses
+from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
 from lkge.learning.checkpoint import with_prefix, without_prefix
@@ -83,7 +83,7 @@ class Fit:
         self._edges = with_inverses(method.facts(snapshot))
         self._retracted = with_inverses(no_facts() if retracted is None else retracted)
         self._valid: Facts = method.validation(snapshot)
-        model.expect(facts_per_entity(self._edges))
+        model.expect(max(1.0, method.facts_per_entity(snapshot)))
         self._objective = method.objective(model)
         self._optimizer: Optimizer = optimizer_of(model.settings, model.tables, model.fused)
         self._carries_optimizer = self._take_up(method.optimizer_state())

@@ -6,6 +6,7 @@ The trainer calls them in this order for each snapshot i:
     grow      add rows for new entities and relations; M_{i-1} is now ready to be asked about S_i
     begin     prepare to learn: anchors, weights, a restart
     facts     what to train on, and `validation`, what to select on
+    facts_per_entity  how well known the entities are
     objective the loss of a batch, if it is another than the model's, and `negatives` for it
     batch_size  how many facts it has
     optimizer_state   what the optimizer goes on with, if it does not begin anew
@@ -25,10 +26,11 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import ClassVar
 
+import numpy as np
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.snapshots import Facts, Snapshot
+from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.errors import LkgeError, UnknownName
 from lkge.models.model import Model
 from lkge.models.objectives import Objective
@@ -77,6 +79,12 @@ class Method:
     def validation(self, snapshot: Snapshot) -> Facts:
         """The facts on which the best epoch is selected, without inverses."""
         return snapshot.valid
+
+    def facts_per_entity(self, snapshot: Snapshot) -> float:
+        """How many facts, inverses among them, an entity has in the mean, as far as this method has
+        seen them; what has none does not count."""
+        edges = with_inverses(self.facts(snapshot))
+        return len(edges) / max(1, len(np.unique(edges[:, 0])))
 
     def objective(self, model: Model) -> Objective:
         """The loss of a batch and its gradient."""
