@@ -121,9 +121,24 @@ def test_a_study_without_print_has_tables_all_the_same(tmp_path: Path, make_run:
     text = written(tmp_path, study)
     assert "`lkge bench small.toml`" in text
     assert "Chosen *by hand*." in text
-    assert row(text, "### brick", "fine-tune")[3:5] == ["–", "–"]  # noqa: RUF001
+    headings = row(text, "### brick", "System")
+    assert "Printed" not in headings
+    assert len(row(text, "### brick", "fine-tune")) == len(headings)
     assert "from print" not in text
     assert "Not run yet" not in text
+
+
+def test_two_systems_of_a_study_are_compared_where_both_have_runs(
+    tmp_path: Path, make_run: MakeRun
+) -> None:
+    study = small_study(duel=("lkge", "fine-tune"))
+    for cell in study.cells(systems=["lkge"]):
+        keep_made(tmp_path, cell, make_run("brick", "lkge", 0.3))
+    assert "lkge less fine-tune" not in written(tmp_path, study)
+    for cell in study.cells(systems=["fine-tune"]):
+        keep_made(tmp_path, cell, make_run("brick", "fine-tune", 0.2))
+    gain = row(written(tmp_path, study), "## lkge less fine-tune", "brick")[2]
+    assert float(gain) > 0
 
 
 def test_variants_by_strength_are_named_by_it(tmp_path: Path, make_run: MakeRun) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lkge.bench import tables
 from lkge.bench.comparison import LARGE, Line, agreement, lines_of
+from lkge.bench.duel import duel
 from lkge.bench.kept import kept_cells, results_in
 from lkge.bench.study import STUDIES, Cell, Study
 from lkge.data.files import write_text_atomically
@@ -78,7 +79,8 @@ def readme(study: Study, kept: Mapping[Cell, Results], drawn: Sequence[str]) -> 
     """The tables and figures in Markdown."""
     lines = lines_of(study, kept)
     parts = [_part(title, part) for title, part in tables.divided(study, lines).items()]
-    whole = [_introduction(study), _missing(study, kept), *parts, _figures(drawn)]
+    whole = [_introduction(study), _missing(study, kept), _duel(study, lines), *parts]
+    whole.append(_figures(drawn))
     return "\n\n".join(filter(None, [*whole, _differences(lines)])) + "\n"
 
 
@@ -107,6 +109,14 @@ def _part(title: str, lines: tables.Lines) -> str:
         sections += [f"### {dataset}", markdown_table(tables.in_full(dataset, group)).strip()]
         sections += [*_agreement(group), *_notes(group)]
     return "\n\n".join(sections)
+
+
+def _duel(study: Study, lines: tables.Lines) -> str:
+    """The two systems that are compared seed by seed, where both have runs."""
+    if study.duel is None:
+        return ""
+    grid = duel(*study.duel, lines)
+    return f"## {grid.title}\n\n{markdown_table(grid).strip()}" if grid.sections else ""
 
 
 def _agreement(group: Sequence[Line]) -> list[str]:

@@ -77,8 +77,8 @@ class Study:
     Where the file has groups, every system is in every group, and each group has a table.
 
     `mrr_change_of` is the system whose models are drawn one by one, `time_on` the dataset of the
-    figure of times, or all of them, `race` the systems whose MRR is drawn over time; `notes` is
-    Markdown for the README.
+    figure of times, or all of them, `race` the systems whose MRR is drawn over time, `duel` two
+    that are compared seed by seed; `notes` is Markdown for the README.
     """
 
     name: str
@@ -92,6 +92,7 @@ class Study:
     mrr_change_of: str = "lkge"
     time_on: str | None = None
     race: tuple[str, ...] = ()
+    duel: tuple[str, str] | None = None
     systems_title: str = "Systems"
     variants_title: str = "Variants"
     notes: str = ""
@@ -189,7 +190,9 @@ def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
         systems = [_in_group(each, key, **part) for key, part in groups.items() for each in systems]
     entrants = {each.name: each for each in systems}
     whole: dict[str, Any] = {"name": name, "title": name, "printed": printed, **tree}
-    whole |= {key: tuple(whole[key]) for key in ("datasets", "seeds", "race") if key in whole}
+    whole |= {
+        key: tuple(whole[key]) for key in ("datasets", "seeds", "race", "duel") if key in whole
+    }
     return Study(entrants=entrants, **whole)
 
 

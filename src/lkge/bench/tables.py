@@ -57,26 +57,34 @@ def overview(title: str, lines: Lines) -> Grid:
 
 
 def in_full(dataset: str, lines: Sequence[Line]) -> Grid:
-    """One dataset: every figure of each system, and what was printed."""
+    """One dataset: every figure of each system, and what was printed, if anything was."""
     champion = best_text([line.system for line in lines], MRR)
-    others = (CURRENT[0], *TRANSFER)
+    others = (CURRENT[0], *TRANSFER, CURRENT[5])
+    is_printed = any(line.printed for line in lines)
+
+    def printed(line: Line) -> Row:
+        return (
+            Cell(text.number(line.printed.get(MRR.key, math.nan))),
+            Cell(signed(line.difference)),
+        )
 
     def row(line: Line) -> Row:
         return (
             Cell(line.system.name),
             Cell(str(len(line.system.runs))),
             measure_cell(line.system, MRR, champion),
-            Cell(text.number(line.printed.get(MRR.key, math.nan))),
-            Cell(signed(line.difference)),
+            *(printed(line) if is_printed else ()),
             *(_beside_print(line, measure, None) for measure in HITS),
             *(measure_cell(line.system, measure, None) for measure in others),
             *(Cell(measure.text(line.system.spread(measure).mean)) for measure in COSTS),
         )
 
     columns = (
-        *("System", "Seeds", "MRR", "Printed", "Difference"),
+        *("System", "Seeds", "MRR"),
+        *(("Printed", "Difference") if is_printed else ()),
         *(measure.title for measure in HITS),
-        *("MRR current", *(measure.title for measure in (*TRANSFER, *COSTS))),
+        *("MRR current", *(measure.title for measure in TRANSFER), "BWT current"),
+        *(measure.title for measure in COSTS),
     )
     return Grid(dataset, columns, (tuple(map(row, lines)),))
 
