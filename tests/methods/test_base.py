@@ -6,6 +6,7 @@ import pytest
 from tests.methods.hand_made import FIRST
 
 from lkge.config import Settings
+from lkge.data.snapshots import with_inverses
 from lkge.errors import UnknownName
 from lkge.methods.base import METHODS, Method, method_named, register
 from lkge.models.model import Model
@@ -55,7 +56,7 @@ def test_the_hooks_of_the_base_do_no_harm() -> None:
     method.end(model, FIRST)
     assert method.facts(FIRST) is FIRST.train
     assert method.validation(FIRST) is FIRST.valid
-    assert method.facts_per_entity(FIRST) == 10 / 4
+    assert method.facts_per_entity(with_inverses(FIRST.train), FIRST) == 10 / 4
     assert method.served(model) is model.tables
     assert method.state() == method.working_state() == {}
     assert method.carried_bytes() == 0

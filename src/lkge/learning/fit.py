@@ -83,7 +83,7 @@ class Fit:
         self._edges = with_inverses(method.facts(snapshot))
         self._retracted = with_inverses(no_facts() if retracted is None else retracted)
         self._valid: Facts = method.validation(snapshot)
-        model.expect(max(1.0, method.facts_per_entity(snapshot)))
+        model.expect(max(1.0, method.facts_per_entity(self._edges, snapshot)))
         self._objective = method.objective(model)
         self._optimizer: Optimizer = optimizer_of(model.settings, model.tables, model.fused)
         self._carries_optimizer = self._take_up(method.optimizer_state())

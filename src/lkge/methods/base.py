@@ -30,7 +30,7 @@ import numpy as np
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.snapshots import Facts, Snapshot, with_inverses
+from lkge.data.snapshots import Facts, Snapshot
 from lkge.errors import LkgeError, UnknownName
 from lkge.models.model import Model
 from lkge.models.objectives import Objective
@@ -80,10 +80,9 @@ class Method:
         """The facts on which the best epoch is selected, without inverses."""
         return snapshot.valid
 
-    def facts_per_entity(self, snapshot: Snapshot) -> float:
-        """How many facts, inverses among them, an entity has in the mean, as far as this method has
-        seen them; what has none does not count."""
-        edges = with_inverses(self.facts(snapshot))
+    def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
+        """How many facts an entity has in the mean, as far as this method has seen them, when it
+        learns `edges`, inverses among them; what has none does not count."""
         return len(edges) / max(1, len(np.unique(edges[:, 0])))
 
     def objective(self, model: Model) -> Objective:

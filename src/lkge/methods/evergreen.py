@@ -100,10 +100,9 @@ class Evergreen(Method):
             else:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
 
-    def facts_per_entity(self, snapshot: Snapshot) -> float:
+    def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
-        facts = num_facts(self._past) + len(snapshot.train)
-        return 2 * facts / max(1, snapshot.num_entities)
+        return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
 
     def batch_size(self, facts: int) -> int:
         """Smaller where an epoch would have few steps."""
