@@ -143,6 +143,7 @@ def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Fig
         panel.margins(x=0.12 if len(groups) == 1 else 0.26)
         panel.tick_params(length=0)
         panel.grid(axis="x")
+        panel.locator_params(axis="x", nbins=5)
         panel.spines["left"].set_visible(False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=2)
     return figure
