@@ -50,7 +50,7 @@ class Settings:
     questions: int = 600
     profile: bool = True
     carried_sums: bool = True
-    averaging: bool = True
+    averaging: bool = False
     memory: int = 5000
     neighbours: int = 64
     components: int = 8
@@ -113,6 +113,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "objective": "softmax",
         "n3": 0.05,
         "sparse_n3": True,
+        "averaging": True,
         "questions": 200,
         "max_epochs": 20,
         "patience": 1,

@@ -18,12 +18,7 @@ STRENGTH_ZERO: dict[str, dict[str, Any]] = {
     "si": {"alpha": 0.0},
     "gem": {"memory": 0},
     "emr": {"memory": 0},
-    "evergreen": {
-        "distillation": 0.0,
-        "transfer": False,
-        "carried_sums": False,
-        "averaging": False,
-    },
+    "evergreen": {"distillation": 0.0, "transfer": False, "carried_sums": False},
     "dicgrl": {"memory": 0, "components": 1, "active_components": 1},
 }
 """Settings at which a method is Fine-tune."""

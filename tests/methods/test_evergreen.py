@@ -62,7 +62,7 @@ def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
 @pytest.mark.parametrize("backend", ["numba", "torch"])
 def test_new_facts_and_old_answers_weigh_as_many_as_they_are(backend: str, strength: float) -> None:
     method, model, old = second_snapshot(
-        SETTINGS.with_changes({"backend": backend, "distillation": strength, "averaging": False})
+        SETTINGS.with_changes({"backend": backend, "distillation": strength})
     )
     share = strength * len(PAST) / (strength * len(PAST) + len(NEW))
     gradient = Gradient.like(model.tables)
@@ -96,7 +96,7 @@ def test_what_is_withdrawn_is_not_asked_again() -> None:
 @pytest.mark.parametrize("profile", [True, False])
 def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     """Also where nothing is new: a lesson that only withdraws moves what it withdraws."""
-    settings = SETTINGS.with_changes({"profile": profile, "averaging": False})
+    settings = SETTINGS.with_changes({"profile": profile})
     method, model = Evergreen(settings), Model(settings)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -144,28 +144,6 @@ def test_what_is_recollected_is_bounded_by_what_is_new(
     method, model, _ = second_snapshot(SETTINGS.with_changes({"profile": False, "questions": 30}))
     method.begin(model, dataclasses.replace(SECOND, train=np.zeros((facts, 3), dtype=np.int32)))
     assert sizes[-1] == asked
-
-
-def test_the_mean_answers_and_goes_on() -> None:
-    method, model, _ = second_snapshot(SETTINGS)
-    gradient = Gradient.like(model.tables)
-    after = []
-    for seed in range(5):
-        model.tables = moved(model.tables, seed)
-        after.append(model.tables.clone())
-        method.after_step(model, gradient)
-    served = method.served(model)
-    weights = np.ones(5)
-    for t in range(5):
-        weight = 10 / (t + 1 + 9)
-        weights[:t] *= 1 - weight
-        weights[t] = weight
-    assert weights.sum() == pytest.approx(1)
-    expected = sum(w * tables.entity for w, tables in zip(weights.tolist(), after, strict=True))
-    torch.testing.assert_close(served.entity, expected)
-    method.end(model, SECOND)
-    torch.testing.assert_close(model.tables.entity, expected)
-    assert method.served(model) is model.tables
 
 
 def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:

@@ -43,7 +43,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "questions": (STRENGTH, "Old questions that evergreen asks again with every batch."),
     "profile": (STRENGTH, "Evergreen keeps which questions were asked; off: it guesses them."),
     "carried_sums": (STRENGTH, "Evergreen's optimizer goes on with what it has gathered."),
-    "averaging": (STRENGTH, "Evergreen answers with a running mean of what it learns."),
+    "averaging": (STRENGTH, "Answer with a running mean of what is learned, step by step."),
     "memory": (STRENGTH, "Old facts kept by GEM, EMR and DiCGRL."),
     "neighbours": (STRENGTH, "Facts of an entity that MEAN and LAN look at, at most."),
     "components": (STRENGTH, "Parts that DiCGRL divides an entity's vector into."),

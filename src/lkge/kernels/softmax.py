@@ -1,7 +1,7 @@
 """Softmax over all candidates by matrix products, a block of queries at a time.
 
-The scores of a block stay in the cache: they are made there, become probabilities there, then
-slopes, and are used up by two more products. Nothing of size (queries × candidates) is ever held.
+The scores of a block stay in the cache: they are made there, become exponentials there, and are
+used up by two more products. Nothing of size (queries × candidates) is ever held.
 """
 
 from __future__ import annotations
@@ -60,10 +60,17 @@ def _width(candidates: Tensor) -> int:
 
 def _normalise(scores: Tensor) -> Tensor:
     """Scores (b, n) become probabilities; the logarithms of what divides them, (b,)."""
+    sums, normalisers = _exponentiate(scores)
+    scores.div_(sums[:, None])
+    return normalisers
+
+
+def _exponentiate(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores (b, n) become the exponentials of what they are below the highest; the sums of these,
+    and log Σ exp score, both (b,)."""
     highest = scores.amax(dim=1, keepdim=True)
-    sums = scores.sub_(highest).exp_().sum(dim=1, keepdim=True)
-    scores.div_(sums)
-    return (highest + sums.log()).squeeze(1)
+    sums = scores.sub_(highest).exp_().sum(dim=1)
+    return sums, highest.squeeze(1) + sums.log()
 
 
 def softmax_gradient(
@@ -85,17 +92,20 @@ def softmax_gradient(
     on candidates (n, d) is added to `on_candidates`.
     """
     normalisers, counts = torch.empty(len(queries)), bounds.diff().float()
-    for block in probability_blocks(queries, candidates, scratch):
-        slopes = _slopes(block, bounds, targets, smoothing)
-        normalisers[block.part] = block.normalisers
-        torch.mm(slopes, candidates, out=on_queries[block.part])
-        on_candidates.addmm_(slopes.T, queries[block.part], alpha=weight)
-    on_queries.mul_(weight)
+    for part, scores in _score_blocks(queries, candidates, scratch):
+        sums, normalisers[part] = _exponentiate(scores)
+        scales = (counts[part] / sums)[:, None]
+        torch.mm(scores, candidates, out=on_queries[part]).mul_(scales)
+        on_candidates.addmm_(scores.T, scales * queries[part], alpha=weight)
+    numbers = _numbers(bounds)
     expected = torch.zeros_like(queries)
-    expected.index_add_(0, _numbers(bounds), candidates[targets], alpha=1 - smoothing)
+    expected.index_add_(0, numbers, candidates[targets], alpha=1 - smoothing)
+    on_candidates.index_add_(0, targets, queries[numbers], alpha=weight * (smoothing - 1))
     if smoothing:
         expected += smoothing * counts[:, None] * candidates.mean(dim=0)
+        on_candidates.sub_(counts @ queries, alpha=weight * smoothing / len(candidates))
     losses = counts * normalisers - (queries * expected).sum(dim=1)
+    on_queries.sub_(expected).mul_(weight)
     return weight * float(losses.sum(dtype=torch.float64))
 
 
@@ -118,11 +128,12 @@ def distil_gradient(
     losses, taught = torch.empty(len(queries)), len(taught_candidates)
     for part, scores in _score_blocks(queries, candidates, scratch):
         wanted = _scores("wanted", taught_queries[part], taught_candidates, scratch)
-        _normalise(wanted)
+        wanted_sums, _ = _exponentiate(wanted)
         expected = torch.bmm(scores[:, None, :taught], wanted[:, :, None]).flatten()
-        losses[part] = _normalise(scores) - expected
-        scores[:, :taught].sub_(wanted)
-        slopes = scores.mul_(weights[part, None])
+        sums, normalisers = _exponentiate(scores)
+        losses[part] = normalisers - expected / wanted_sums
+        slopes = scores.mul_((weights[part] / sums)[:, None])
+        slopes[:, :taught].addcmul_(wanted, (weights[part] / wanted_sums)[:, None], value=-1)
         torch.mm(slopes, candidates, out=on_queries[part])
         on_candidates.addmm_(slopes.T, queries[part])
     return float((weights * losses).sum(dtype=torch.float64))

@@ -3,7 +3,9 @@
 A step is the same for every method:
 
     batch → gradient of the objective → the method adds its penalty → the method adjusts
-          → the optimizer applies → the method looks back
+          → the optimizer applies → the method looks back → the step enters the mean
+
+The tables that are validated and restored are the mean, where the settings want one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from lkge.data.batches import Batch, batches, question_batches, refutations
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
+from lkge.learning.average import Average
 from lkge.learning.checkpoint import with_prefix, without_prefix
 from lkge.learning.optimizers import Optimizer, clear, grown, optimizer_of
 from lkge.learning.progress import EpochFinished, Listener
@@ -41,6 +44,7 @@ class Course:
     epochs: int = 0
     best_epoch: int = 0
     best_mrr: float = -math.inf
+    steps: int = 0
     gain_epoch: int = 0
     gain_mrr: float = -math.inf
     seconds: float = 0.0
@@ -88,6 +92,7 @@ class Fit:
         self._optimizer: Optimizer = optimizer_of(model.settings, model.tables, model.fused)
         self._carries_optimizer = self._take_up(method.optimizer_state())
         self._gradient = Gradient.like(model.tables)
+        self._mean = Average.of(model.tables) if model.settings.averaging else None
         self._best: Tables | None = None
         self._best_working: State = {}
         self._best_optimizer: State = {}
@@ -149,7 +154,7 @@ class Fit:
         gained = mrr if not math.isnan(mrr) else -loss
         if gained > course.best_mrr or self._best is None:
             course.best_mrr, course.best_epoch = gained, course.epochs
-            self._best = self.model.tables.clone()
+            self._best = self._answering.clone()
             self._best_working = _copies(self.method.working_state())
             self._best_optimizer = _copies(self._carried_optimizer())
         if course.is_gain(gained, self._settings.least_gain):
@@ -176,6 +181,7 @@ class Fit:
             self.method.adjust(model, self._gradient)
             self._optimizer.apply(model.tables, self._gradient)
             self.method.after_step(model, self._gradient)
+            self._take_into_mean()
             clear(self._gradient, model.fused)
             if not math.isfinite(loss):
                 raise RunError("the loss is no longer finite; lower --learning-rate")
@@ -195,14 +201,29 @@ class Fit:
             refutations(self._retracted, size, max(1, negatives), entities, generator),
         )
 
+    def _take_into_mean(self) -> None:
+        self.course.steps += 1
+        if self._mean is not None:
+            self._mean.update(self.model.tables, self.course.steps)
+
+    @property
+    def _answering(self) -> Tables:
+        """The tables that would answer if learning ended here."""
+        return self.model.tables if self._mean is None else self._mean.tables
+
     def _validate(self) -> float:
+        learning, self.model.tables = self.model.tables, self._answering
         predictor = self.method.predictor(self.model)
-        return self._validator.mrr(predictor, self._valid, self.snapshot)
+        mrr = self._validator.mrr(predictor, self._valid, self.snapshot)
+        self.model.tables = learning
+        return mrr
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain data from which `load_state` continues bit for bit."""
         tensors = self.model.tables.named("tables") | self._optimizer.state()
         tensors |= with_prefix("working.", self.method.working_state())
+        if self._mean is not None:
+            tensors |= self._mean.tables.named("mean")
         if not self.course.is_at_best and self._best is not None:
             tensors |= self._best.named("best") | with_prefix("best-working.", self._best_working)
             tensors |= with_prefix("best-optimizer.", self._best_optimizer)
@@ -214,12 +235,14 @@ class Fit:
         self.model.tables = Tables.from_named(tensors, "tables").clone()
         self._optimizer.load_state(tensors)
         self.method.load_working_state(without_prefix("working.", tensors))
+        if self._mean is not None:
+            self._mean = Average(Tables.from_named(tensors, "mean").clone())
         if not self.course.is_at_best:
             self._best = Tables.from_named(tensors, "best").clone()
             self._best_working = without_prefix("best-working.", tensors)
             self._best_optimizer = without_prefix("best-optimizer.", tensors)
         else:
-            self._best = self.model.tables.clone()
+            self._best = self._answering.clone()
             self._best_working = _copies(without_prefix("working.", tensors))
             self._best_optimizer = _copies(self._carried_optimizer())
 

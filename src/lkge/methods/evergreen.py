@@ -8,7 +8,7 @@ over all. Old facts are gone; their profile, how often each entity took each rel
 questions to ask again. Where the model learns from no such softmax, or where that is not a matrix
 product, the last tables tell old facts, and their loss is that of new ones. The squared gradients
 that Adagrad has summed up stay with the rows: what has much evidence moves little, what is new
-moves fast. The tables that answer are a running mean of those that learn.
+moves fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from torch import Tensor
 from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.average import Average
 from lkge.methods.parts.counts import fact_counts, no_counts, num_facts, padded, without
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
@@ -69,7 +68,6 @@ class Evergreen(Method):
         self._retelling: Retelling | None = None
         self._share = 0.0
         self._snapshot = 0
-        self._average: Average | None = None
         self._steps = 0
 
     def retract(self, facts: Facts) -> None:
@@ -88,7 +86,6 @@ class Evergreen(Method):
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """The last tables become the teacher, weighed by the facts that made them."""
         self._snapshot, self._steps = snapshot.index, 0
-        self._average = Average.of(model.tables) if self.settings.averaging else None
         old = self.settings.distillation * num_facts(self._past)
         new = len(snapshot.train) + REFUTATION * len(self._withdrawn)
         self._share = old / max(1, old + new)
@@ -121,14 +118,8 @@ class Evergreen(Method):
         return self._distillation.add_gradient(model.tables, asked, self._share * shares, gradient)
 
     def after_step(self, model: Model, gradient: Gradient) -> None:
-        """Take the step into the mean."""
+        """Other questions next time."""
         self._steps += 1
-        if self._average is not None:
-            self._average.update(model.tables, self._steps)
-
-    def served(self, model: Model) -> Tables:
-        """The mean."""
-        return self._average.tables if self._average is not None else model.tables
 
     def optimizer_state(self) -> State | None:
         """The sums of the last snapshot."""
@@ -139,9 +130,7 @@ class Evergreen(Method):
         self._optimizer = state
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
-        """Remember which questions were answered, and forget the answers; go on from the mean."""
-        model.tables = self.served(model)
-        self._average = None
+        """Remember which questions were answered, and forget the answers."""
         if self.settings.profile:
             self._profile = self._profile.with_facts(snapshot.train)
         new = fact_counts(snapshot.train, snapshot)
@@ -167,15 +156,12 @@ class Evergreen(Method):
         }
 
     def working_state(self) -> State:
-        """The mean, and how many steps it is of."""
-        steps = {"steps": torch.tensor([self._steps])}
-        return steps | (self._average.tables.named("mean") if self._average is not None else {})
+        """How many times questions were asked."""
+        return {"steps": torch.tensor([self._steps])}
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
         self._steps = int(state["steps"])
-        if self._average is not None:
-            self._average = Average(Tables.from_named(state, "mean"))
 
     def _recollected(self, model: Model, facts: int) -> Profile:
         """Questions that the last tables are sure of, to hold against so many facts; none whose

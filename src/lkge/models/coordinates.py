@@ -29,28 +29,23 @@ def phases(x: Tensor) -> Tensor:
 
 def moduli(x: Tensor, reals: int) -> Tensor:
     """|x| of each coordinate, (…, d / reals), where a coordinate is one real or two."""
-    return lengths(_parts(x, reals), dim=-2)
+    return absolutes(x) if reals == 2 else x.abs()
 
 
 def absolutes(x: Tensor) -> Tensor:
-    """|x| of each complex coordinate, (…, d / 2), several times as fast as `moduli`. Below the
-    root of the least number it is that root, and has no gradient."""
+    """|x| of each complex coordinate, (…, d / 2), many times as fast as a norm over two numbers.
+    Below the root of the least number it is that root, and has no gradient."""
     real, imaginary = x.chunk(2, dim=-1)
     squares = real * real + imaginary * imaginary
     return squares.clamp(min=torch.finfo(x.dtype).tiny).sqrt()
 
 
-def lengths(x: Tensor, dim: int = -1) -> Tensor:
-    """‖x‖₂ along a dimension; where it is zero, so is its gradient."""
-    norms: Tensor = torch.linalg.vector_norm(x, dim=dim)
+def lengths(x: Tensor) -> Tensor:
+    """‖x‖₂ of rows (…, d); where it is zero, so is its gradient."""
+    norms: Tensor = torch.linalg.vector_norm(x, dim=-1)
     return norms
 
 
 def one(dim: int) -> Tensor:
     """1 in each coordinate, (d,)."""
     return torch.cat([torch.ones(dim // 2), torch.zeros(dim // 2)])
-
-
-def _parts(x: Tensor, reals: int) -> Tensor:
-    """(…, reals, d / reals): the real parts, then the imaginary parts."""
-    return x.reshape(*x.shape[:-1], reals, x.shape[-1] // reals)

@@ -1,0 +1,135 @@
+"""The mean of tables after each step, and a fit that answers with it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tests.learning.made import bytes_of, made_graph, quick
+from torch import Tensor
+
+from lkge.data.snapshots import Facts, Snapshot
+from lkge.evaluation.ranking import Validator
+from lkge.learning.average import Average
+from lkge.learning.fit import Fit
+from lkge.learning.progress import ignore
+from lkge.methods.base import Method
+from lkge.models.model import Model
+from lkge.models.predictor import TablePredictor
+from lkge.models.tables import Gradient, Tables
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+STEPS = 6
+
+
+def weights_of(steps: int) -> list[float]:
+    """What each step counts in the mean of them all."""
+    weights: list[float] = []
+    for t in range(1, steps + 1):
+        moves = 10 / (t + 9)
+        weights = [weight * (1 - moves) for weight in weights] + [moves]
+    return weights
+
+
+class Watching(Method):
+    """Remembers the entities after each step."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.seen: list[Tensor] = []
+
+    def after_step(self, model: Model, gradient: Gradient) -> None:
+        self.seen.append(model.tables.entity.clone())
+
+    def mean(self) -> Tensor:
+        weights = weights_of(len(self.seen))
+        return sum(
+            (w * table.double() for w, table in zip(weights, self.seen, strict=True)),
+            start=torch.zeros_like(self.seen[0], dtype=torch.float64),
+        ).float()
+
+
+class Shown(Validator):
+    """Remembers the entities that answer, and finds each epoch better than those before."""
+
+    def __init__(self, before: int = 0) -> None:
+        super().__init__([])
+        self.before = before
+        self.entities: list[Tensor] = []
+
+    def mrr(self, predictor: TablePredictor, facts: Facts, snapshot: Snapshot) -> float:
+        self.entities.append(predictor.entity.clone())
+        return float(self.before + len(self.entities))
+
+
+def fit_of(epochs: int, before: int = 0) -> tuple[Fit, Watching, Shown]:
+    settings = quick(max_epochs=epochs, patience=9, averaging=True, score="complex")
+    model, method, shown = Model(settings), Watching(settings), Shown(before)
+    snapshot = made_graph().snapshots[0]
+    model.grow(snapshot)
+    return Fit(model, method, snapshot, shown), method, shown
+
+
+def test_it_is_the_weighted_mean_of_all_steps() -> None:
+    tables = [
+        Tables(
+            torch.randn(5, 4, generator=torch.Generator().manual_seed(t)),
+            torch.full((2, 4), float(t)),
+        )
+        for t in range(1, STEPS + 1)
+    ]
+    mean = Average.of(Tables(torch.zeros(5, 4), torch.zeros(2, 4)))
+    for step, made in enumerate(tables, start=1):
+        mean.update(made, step)
+    weights = weights_of(STEPS)
+    assert math.fsum(weights) == pytest.approx(1)
+    assert weights == sorted(weights)
+    expected = sum(w * made.entity for w, made in zip(weights, tables, strict=True))
+    torch.testing.assert_close(mean.tables.entity, expected)
+    assert mean.tables.relation[0, 0].item() == pytest.approx(
+        sum(w * t for t, w in enumerate(weights, start=1))
+    )
+
+
+def test_what_does_not_move_stays_bit_for_bit() -> None:
+    rows = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    mean = Average.of(Tables(rows, rows[:2]))
+    for step in range(1, STEPS):
+        mean.update(Tables(rows, rows[:2]), step)
+    assert mean.tables.entity.equal(rows)
+
+
+def test_the_mean_is_validated_and_restored_while_the_last_step_learns_on() -> None:
+    fit, method, shown = fit_of(epochs=3)
+    fit.run(ignore, lambda: None)
+    assert len(method.seen) == fit.course.steps > 3
+    torch.testing.assert_close(shown.entities[-1], method.mean())
+    torch.testing.assert_close(fit.model.tables.entity, method.mean())
+    assert not torch.equal(method.seen[-1], fit.model.tables.entity)
+    alone, unaveraged, _ = fit_of(epochs=3)
+    alone._mean = None
+    alone.run(ignore, lambda: None)
+    assert torch.equal(unaveraged.seen[-1], method.seen[-1])
+
+
+def test_without_averaging_the_last_step_answers() -> None:
+    settings = quick(max_epochs=2, patience=9)
+    model, method, shown = Model(settings), Watching(settings), Shown()
+    snapshot = made_graph().snapshots[0]
+    model.grow(snapshot)
+    Fit(model, method, snapshot, shown).run(ignore, lambda: None)
+    assert torch.equal(model.tables.entity, method.seen[-1])
+
+
+def test_an_interrupted_fit_has_the_same_mean() -> None:
+    whole, _, _ = fit_of(epochs=4)
+    whole.run(ignore, lambda: None)
+    first, _, _ = fit_of(epochs=2)
+    first._epoch(ignore)
+    first._epoch(ignore)
+    again, _, _ = fit_of(epochs=4, before=2)
+    again.load_state(*first.state())
+    again.run(ignore, lambda: None)
+    assert bytes_of(again.model.tables) == bytes_of(whole.model.tables)
