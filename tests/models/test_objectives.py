@@ -10,7 +10,7 @@ from tests.methods import plain_python as paper
 from lkge.models.objectives import FusedMargin, PlainMargin, margin_objective
 from lkge.models.objectives.base import add_squares_singly
 from lkge.models.objectives.contrast import Contrast, SampledSoftmax
-from lkge.models.objectives.distances import KINDS, FusedContrast, contrast
+from lkge.models.objectives.fused_contrast import contrast
 from lkge.models.scores import SCORES, TransE, score_named
 
 CORRUPTED = [
@@ -82,19 +82,20 @@ def test_squares_of_all_facts_at_once_are_those_of_one_after_the_other(
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(KINDS))
-@pytest.mark.parametrize("kind", ["margin", "sampled", "weighted"])
+@pytest.mark.parametrize("name", sorted(SCORES))
+@pytest.mark.parametrize("kind", ["margin", "sampled", "smooth", "weighted"])
 @pytest.mark.parametrize("dim", [2, 8, 34])
-def test_kernels_and_autograd_agree_on_distances(name: str, kind: str, dim: int) -> None:
+def test_kernels_and_autograd_agree(name: str, kind: str, dim: int) -> None:
     score = score_named(name)
     plain: Contrast = {
         "margin": PlainMargin(score, 2.0),
-        "sampled": SampledSoftmax(score, smoothing=0.1),
-        "weighted": SampledSoftmax(score, adversarial=2.0),
+        "sampled": SampledSoftmax(score),
+        "smooth": SampledSoftmax(score, smoothing=0.1),
+        "weighted": SampledSoftmax(score, adversarial=2.0, smoothing=0.2),
     }[kind]
     tables, batch = made_tables(1, 9, 2, dim, scale=1.0), made_batch(2, 20, 4, 9, 2)
     objective = contrast(plain, fused=True)
-    assert isinstance(objective, FusedContrast)
+    assert (objective is plain) == (score.is_bilinear and kind == "margin")
     mine, gradient = gradient_of(objective, tables, batch)
     theirs, twin = gradient_of(plain, tables, batch)
     assert mine == pytest.approx(theirs, rel=1e-5)
@@ -103,7 +104,7 @@ def test_kernels_and_autograd_agree_on_distances(name: str, kind: str, dim: int)
         assert torch.equal(one.touched, other.touched)
 
 
-@pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.parametrize("name", sorted(SCORES))
 def test_a_fact_without_a_distance_has_a_finite_gradient(name: str) -> None:
     tables = made_tables(1, 6, 2, 4).map(torch.zeros_like)
     _, gradient = gradient_of(
@@ -112,8 +113,10 @@ def test_a_fact_without_a_distance_has_a_finite_gradient(name: str) -> None:
     assert all(part.values.isfinite().all() for part in gradient)
 
 
-def test_what_is_no_distance_or_not_for_kernels_stays_plain() -> None:
+def test_what_is_not_for_kernels_stays_plain() -> None:
     for name in SCORES:
         plain = SampledSoftmax(score_named(name))
         assert contrast(plain, fused=False) is plain
-        assert (contrast(plain, fused=True) is plain) == (name not in KINDS)
+        assert contrast(plain, fused=True) is not plain
+    unknown = SampledSoftmax(OtherScore())
+    assert contrast(unknown, fused=True) is unknown

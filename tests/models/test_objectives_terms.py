@@ -16,7 +16,7 @@ from lkge.models.model import Model
 from lkge.models.objectives import FusedMargin, PlainMargin
 from lkge.models.objectives import softmax as room
 from lkge.models.objectives.contrast import SampledSoftmax
-from lkge.models.objectives.distances import FusedContrast
+from lkge.models.objectives.fused_contrast import ContrastOfDistances
 from lkge.models.objectives.relations import (
     FusedRelations,
     PlainRelations,
@@ -120,15 +120,15 @@ def test_the_defaults_are_the_margin_loss_alone() -> None:
 
 def test_adversarial_weights_are_not_for_the_kernel_of_the_margin() -> None:
     objective = objective_with(adversarial=0.5, margin=3.0)
-    assert isinstance(objective, FusedContrast)
+    assert isinstance(objective, ContrastOfDistances)
     assert isinstance(objective.plain, PlainMargin)
     assert (objective.plain.adversarial, objective.plain.margin) == (0.5, 3.0)
 
 
 def test_the_sampled_softmax_gets_its_settings() -> None:
     changes = {"objective": "sampled", "adversarial": 0.5, "label_smoothing": 0.1}
-    fused, plain = objective_with(**changes), objective_with(**changes, score="complex")
-    for objective in (fused.plain, plain):
+    for score in ("transe", "complex"):
+        objective = objective_with(**changes, score=score).plain
         assert isinstance(objective, SampledSoftmax)
         assert (objective.adversarial, objective.smoothing) == (0.5, 0.1)
 

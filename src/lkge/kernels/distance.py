@@ -1,4 +1,4 @@
-"""Sums over the coordinates of two rows, in vectors of eight to the last whole one.
+"""Sums over the coordinates of two rows, and of rows, in vectors of eight to the last whole one.
 
 Their order is written down here and does not depend on what a compiler makes of it, so that a
 result has the same bits wherever, whenever and into whatever it is compiled.
@@ -102,6 +102,31 @@ def _sum_of_four(term: Term) -> Any:
     return sum_of_four
 
 
+@intrinsic
+def _vector_add_scaled(typing_context: Any, target: Any, x: Any, factor: Any, vectors: Any) -> Any:
+    """target += factor · x on `vectors` groups of eight float32 at two addresses."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, source = (builder.inttoptr(place, VECTOR.as_pointer()) for place in arguments[:2])
+        scale = _spread(builder, arguments[2])
+        with cgutils.for_range(builder, arguments[3]) as loop:
+            place = builder.gep(to, [loop.index])
+            more = builder.load(builder.gep(source, [loop.index]), align=4)
+            before = builder.load(place, align=4)
+            builder.store(builder.fadd(before, builder.fmul(scale, more)), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.uintp, types.uintp, types.float32, types.intp), generate
+
+
+def _spread(builder: Any, value: Any) -> Any:
+    """A vector with the value in every lane."""
+    undefined = ir.Constant(VECTOR, ir.Undefined)
+    one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, undefined, mask)
+
+
 def _lanes_sum(builder: Any, vector: Any) -> Any:
     """The sum of all lanes, halves upon halves."""
     width = LANES
@@ -168,3 +193,12 @@ def moduli(x: Floats, a: int, y: Floats, b: int) -> np.float32:
         across, along = x[a, i] - y[b, i], x[a, half + i] - y[b, half + i]
         total += np.sqrt(across * across + along * along)
     return total  # type: ignore[no-any-return]
+
+
+@inlined
+def add_scaled(target: Floats, a: int, factor: np.float32, x: Floats, b: int) -> None:
+    """target[a] += factor · x[b] for C-contiguous matrices of one width."""
+    width = x.shape[1]
+    _vector_add_scaled(_address(target, a, 0), _address(x, b, 0), factor, width // LANES)
+    for i in range(width // LANES * LANES, width):
+        target[a, i] += factor * x[b, i]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lkge.kernels.scratch import Scratch
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 """Scores of a block: as much as a shared cache holds beside the rows it is made of."""
 STEP = 16
 """Rows of scores are this many floats apart, or a multiple: a whole line of the cache."""

@@ -8,7 +8,7 @@ from lkge.config import Settings
 from lkge.errors import SettingsError
 from lkge.models.objectives.base import FactwiseObjective, Objective
 from lkge.models.objectives.contrast import SampledSoftmax
-from lkge.models.objectives.distances import contrast
+from lkge.models.objectives.fused_contrast import contrast
 from lkge.models.objectives.margin import margin_objective
 from lkge.models.objectives.relations import relation_prediction
 from lkge.models.objectives.rows import RowPenalty

@@ -11,7 +11,7 @@ from lkge.kernels.squares import margin_squares
 from lkge.models.losses import margin_loss
 from lkge.models.objectives.base import FactwiseObjective
 from lkge.models.objectives.contrast import Contrast
-from lkge.models.objectives.distances import contrast
+from lkge.models.objectives.fused_contrast import contrast
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
 
