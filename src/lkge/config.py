@@ -117,7 +117,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "questions": 200,
         "max_epochs": 20,
         "patience": 1,
-        "least_gain": 0.003,
+        "least_gain": 0.002,
         "transfer": False,
     }
 )
