@@ -87,11 +87,14 @@ def count_above(
                 answer = answers[place]
                 if answer == targets[b] or answer >= len(candidates):
                     continue
-                rival = _product(queries[q], candidates[answer]) if exact else scores[q, answer]
+                more, less = scores[q, answer] > high, scores[q, answer] < low
+                if exact and not (more or less):
+                    rival = _product(queries[q], candidates[answer])
+                    more, less = rival > own, rival < own
                 for p in range(len(limits)):
                     if answer < limits[p] and since[place] <= until[p]:
-                        above[b, p] -= np.int64(rival > own)
-                        equal[b, p] -= np.int64(not (rival > own or rival < own))
+                        above[b, p] -= np.int64(more)
+                        equal[b, p] -= np.int64(not (more or less))
     return above, equal
 
 
