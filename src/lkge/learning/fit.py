@@ -134,7 +134,7 @@ class Fit:
         return (
             not self._num_edges
             or self.course.epochs >= settings.max_epochs
-            or self.course.epochs_without_gain >= settings.patience
+            or self.course.epochs_without_gain >= self.method.patience(self.snapshot)
         )
 
     @property

@@ -89,6 +89,10 @@ class Method:
         """The loss of a batch and its gradient."""
         return model.objective
 
+    def patience(self, snapshot: Snapshot) -> int:
+        """Epochs without a gain after which the snapshot is learned."""
+        return self.settings.patience
+
     def batch_size(self, facts: int) -> int:
         """The facts of a batch, of so many in an epoch, inverses among them."""
         return self.settings.batch_size

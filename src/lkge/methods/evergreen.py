@@ -37,6 +37,8 @@ SUMS = "optimizer."
 FEWEST_STEPS = 40
 """Steps of an epoch, unless batches become too small for it."""
 SMALLEST_BATCH = 100
+FIRST_PATIENCE = 3
+"""Epochs without a gain that end the first snapshot, at least: all others build on it."""
 REFUTATION = 100
 """New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
 steps."""
@@ -104,6 +106,11 @@ class Evergreen(Method):
     def batch_size(self, facts: int) -> int:
         """Smaller where an epoch would have few steps."""
         return min(self.settings.batch_size, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
+
+    def patience(self, snapshot: Snapshot) -> int:
+        """More where nothing has been learned yet."""
+        given = self.settings.patience
+        return given if num_facts(self._past) else max(FIRST_PATIENCE, given)
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
