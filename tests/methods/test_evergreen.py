@@ -78,6 +78,14 @@ def test_new_facts_and_old_answers_weigh_as_many_as_they_are(backend: str, stren
         torch.testing.assert_close(part.values, wanted, rtol=1e-2, atol=2e-4)
 
 
+@pytest.mark.parametrize(("given", "first"), [(1, 3), (5, 5)])
+def test_the_first_snapshot_is_learned_with_more_patience(given: int, first: int) -> None:
+    method = Evergreen(SETTINGS.with_changes({"patience": given}))
+    assert method.patience(FIRST) == first
+    later, _, _ = second_snapshot(SETTINGS.with_changes({"patience": given}))
+    assert later.patience(SECOND) == given
+
+
 def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:
     method, model = Evergreen(SETTINGS), Model(SETTINGS)
     method.grow(model, FIRST)
