@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks import jobs, kernels, peers, softmax
 from benchmarks.comparison import Comparison
-from benchmarks.whole_run import peak_memory, start_up
+from benchmarks.whole_run import five_snapshots, peak_memory, start_up
 from lkge.api import load
 from lkge.data.files import write_text_atomically
 
@@ -34,7 +34,7 @@ def main() -> None:
     comparisons = [kernels.step(graph), *kernels.ranking(graph), *peers.epoch(graph)]
     comparisons += [*softmax.step(graph), *softmax.epoch(graph)]
     comparisons += jobs.side_by_side(data) if data else []
-    others = [*start_up(), *(peak_memory(data) if data else [])]
+    others = [*start_up(), *([*peak_memory(data), *five_snapshots(data)] if data else [])]
     console = Console()
     console.print(_terminal(comparisons))
     console.print("\n".join(others))
