@@ -2,8 +2,8 @@
 
     python scripts/departures.py DEPARTURE --dataset ENTITY --method re-train --data dataset.zip
 
-select-on-test      the validation facts are the test facts: early stopping selects on test, and what
-                    would have been validation facts is known to no filter
+select-on-test      the validation facts are the test facts: early stopping selects on test, and
+                    what would have been validation facts is known to no filter
 select-on-newest    Re-train selects on the newest validation facts alone
 values-for-paths    SI takes the values of relations for the path integral of their gradients
 
