@@ -87,14 +87,14 @@ def count_above(
                 answer = answers[place]
                 if answer == targets[b] or answer >= len(candidates):
                     continue
-                more, less = scores[q, answer] > high, scores[q, answer] < low
-                if exact and not (more or less):
+                ahead, behind = scores[q, answer] > high, scores[q, answer] < low
+                if exact and not (ahead or behind):
                     rival = _product(queries[q], candidates[answer])
-                    more, less = rival > own, rival < own
+                    ahead, behind = rival > own, rival < own
                 for p in range(len(limits)):
                     if answer < limits[p] and since[place] <= until[p]:
-                        above[b, p] -= np.int64(more)
-                        equal[b, p] -= np.int64(not (more or less))
+                        above[b, p] -= np.int64(ahead)
+                        equal[b, p] -= np.int64(not (ahead or behind))
     return above, equal
 
 
