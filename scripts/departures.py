@@ -1,97 +1,93 @@
-"""Learn with a departure of the paper's published code switched on, to see its effect on a figure.
+"""Learn with departures of the paper's published code switched on, to see their effect on a figure.
 
     python scripts/departures.py DEPARTURE --dataset ENTITY --method re-train --data dataset.zip
 
-select-on-test      the validation facts are the test facts: early stopping selects on test, and
-                    what would have been validation facts is known to no filter
-select-on-newest    Re-train selects on the newest validation facts alone
-values-for-paths    SI takes the values of relations for the path integral of their gradients
+select-on-test            the validation facts are the test facts: early stopping selects on test,
+                          and what would have been validation facts is known to no filter
+select-on-newest          Re-train selects on the newest validation facts alone
+values-for-paths          SI takes the values of relations for the path integral of their gradients
+values-for-slopes         SI takes the values of relations for their gradients, step by step
+signed-values-for-slopes  the same, and what relations lose by it counts as well as what they gain
+slipped-average           EWC's mean over snapshots lacks its brackets, as we read it
+project-over-neighbours   MEAN and LAN sum their projection over neighbours, not over coordinates
 
-Further settings are given as --set NAME=VALUE. The results go to results/departures/.
+Several are joined by +, as in select-on-test+values-for-slopes, and apply in turn. Further settings
+are given as --set NAME=VALUE. The results go to results/departures/.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+
+from departing import (
+    EwcBySlip,
+    LanOverNeighbours,
+    MeanOverNeighbours,
+    RetrainOnNewest,
+    SiBySignedValueSteps,
+    SiByValues,
+    SiByValueSteps,
+)
 
 from lkge import GrowingGraph, Settings, api
 from lkge.data.files import write_text_atomically
-from lkge.data.snapshots import Facts, Snapshot
-from lkge.methods import Method, register
-from lkge.methods.retrain import Retrain
-from lkge.methods.si import Si
-from lkge.models.model import Model
+from lkge.methods import Method
 
 ROOT = Path(__file__).parents[1]
+Departed = tuple[GrowingGraph, Settings]
+Departure = Callable[[GrowingGraph, Settings], Departed]
 
 
-@register
-class RetrainOnNewest(Retrain):
-    """Re-train that selects its best epoch on V_i instead of V_1 ∪ … ∪ V_i."""
-
-    name: ClassVar[str] = "re-train-on-newest"
-
-    def validation(self, snapshot: Snapshot) -> Facts:
-        """V_i."""
-        return snapshot.valid
-
-
-@register
-class SiByValues(Si):
-    """SI whose relations are held by their values, not by what their paths gained."""
-
-    name: ClassVar[str] = "si-by-values"
-
-    def end(self, model: Model, snapshot: Snapshot) -> None:
-        """Ω += max(0, θ_end) / ((θ_end - θ_start)² + ξ) on relations."""
-        self._path.relation = model.tables.relation.clone()
-        super().end(model, snapshot)
-
-
-def select_on_test(graph: GrowingGraph, settings: Settings) -> tuple[GrowingGraph, Settings]:
+def select_on_test(graph: GrowingGraph, settings: Settings) -> Departed:
     """Validation facts are the test facts."""
     snapshots = tuple(replace(snapshot, valid=snapshot.test) for snapshot in graph.snapshots)
     return replace(graph, snapshots=snapshots), settings
 
 
-def select_on_newest(graph: GrowingGraph, settings: Settings) -> tuple[GrowingGraph, Settings]:
-    """Only Re-train selects on more than the newest facts."""
-    return graph, _instead(settings, Retrain, RetrainOnNewest)
+def instead(systems: Mapping[str, type[Method]]) -> Departure:
+    """A departing system in place of the one of that name."""
+
+    def departed(graph: GrowingGraph, settings: Settings) -> Departed:
+        if settings.method not in systems:
+            about = " and ".join(systems)
+            raise SystemExit(f"a departure about {about} does not apply to {settings.method}")
+        return graph, replace(settings, method=systems[settings.method].name)
+
+    return departed
 
 
-def values_for_paths(graph: GrowingGraph, settings: Settings) -> tuple[GrowingGraph, Settings]:
-    """Only SI has paths."""
-    return graph, _instead(settings, Si, SiByValues)
-
-
-def _instead(settings: Settings, method: type[Method], departing: type[Method]) -> Settings:
-    if settings.method != method.name:
-        raise SystemExit(f"this departure is about {method.name}")
-    return replace(settings, method=departing.name)
-
-
-DEPARTURES = {
+DEPARTURES: Mapping[str, Departure] = {
     "select-on-test": select_on_test,
-    "select-on-newest": select_on_newest,
-    "values-for-paths": values_for_paths,
+    "select-on-newest": instead({"re-train": RetrainOnNewest}),
+    "values-for-paths": instead({"si": SiByValues}),
+    "values-for-slopes": instead({"si": SiByValueSteps}),
+    "signed-values-for-slopes": instead({"si": SiBySignedValueSteps}),
+    "slipped-average": instead({"ewc": EwcBySlip}),
+    "project-over-neighbours": instead({"mean": MeanOverNeighbours, "lan": LanOverNeighbours}),
 }
 
 
+def departed(departures: str, graph: GrowingGraph, settings: Settings) -> Departed:
+    """The graph and the settings after each of the departures, which + joins."""
+    for name in departures.split("+"):
+        graph, settings = DEPARTURES[name](graph, settings)
+    return graph, settings
+
+
 def main() -> None:
-    """Run one departure and keep its results."""
+    """Run with the departures and keep the results."""
     options = _options()
     changes = dict(pair.split("=", 1) for pair in options.set)
     settings = Settings(dataset=options.dataset, method=options.method, seed=options.seed)
     settings = settings.with_changes({name: json.loads(text) for name, text in changes.items()})
-    graph, settings = DEPARTURES[options.departure](
-        api.load(options.dataset, options.data), settings
-    )
+    graph = api.load(options.dataset, options.data)
+    graph, settings = departed(options.departures, graph, settings)
     results = api.run(graph, settings=settings).results
-    name = f"{options.dataset}-{options.method}-{options.departure}-{options.seed}.json"
+    name = f"{options.dataset}-{options.method}-{options.departures}-{options.seed}.json"
     options.out.mkdir(parents=True, exist_ok=True)
     tree = json.dumps(results.to_json(), indent=1, allow_nan=False)
     write_text_atomically(options.out / name, tree)
@@ -102,7 +98,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("departure", choices=DEPARTURES)
+    parser.add_argument("departures", type=_known, metavar="DEPARTURE[+DEPARTURE…]")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--method", required=True)
@@ -110,6 +106,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "departures")
     return parser.parse_args()
+
+
+def _known(departures: str) -> str:
+    """The departures, if there are such."""
+    for name in departures.split("+"):
+        if name not in DEPARTURES:
+            known = ", ".join(DEPARTURES)
+            raise argparse.ArgumentTypeError(f"there is no {name!r}; known are: {known}")
+    return departures
 
 
 if __name__ == "__main__":

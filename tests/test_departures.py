@@ -1,0 +1,224 @@
+"""Each departure of `scripts/departures.py` is what it says, and several combine."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from tests.kernels.made import gradient_of
+from tests.methods.inductive_graph import begun, course, some_batch
+from torch import Tensor
+from torch.nn import functional
+
+from lkge import GrowingGraph, Settings, api
+from lkge.methods import METHODS, method_named
+from lkge.methods.parts.inductive import TRANSITION, Inductive
+from lkge.models.encoders import EPSILON, Moments
+from lkge.models.model import Model
+from lkge.models.tables import Tables
+from lkge.testing.graphs import lessons, study
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
+SYSTEMS = {
+    "select-on-test": "fine-tune",
+    "select-on-newest": "re-train",
+    "values-for-paths": "si",
+    "values-for-slopes": "si",
+    "signed-values-for-slopes": "si",
+    "slipped-average": "ewc",
+    "project-over-neighbours": "mean",
+    "select-on-test+project-over-neighbours": "lan",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def script() -> Iterator[ModuleType]:
+    """The script; afterwards its systems are unknown again, as others count all systems."""
+    before = dict(METHODS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        yield importlib.import_module("departures")
+    for name in ("departures", "departing"):
+        del sys.modules[name]
+    METHODS.clear()
+    METHODS.update(before)
+
+
+@pytest.fixture(scope="module")
+def brick() -> GrowingGraph:
+    return api.load("brick")
+
+
+def settings_for(method: str) -> Settings:
+    return Settings(method=method).with_changes(FEW)
+
+
+def test_every_departure_is_tried(script: ModuleType) -> None:
+    tried = {name for departures in SYSTEMS for name in departures.split("+")}
+    assert tried == set(script.DEPARTURES)
+
+
+@pytest.mark.parametrize("departures", SYSTEMS)
+def test_a_run_is_kept_under_the_name_of_its_departures(
+    script: ModuleType, departures: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = SYSTEMS[departures]
+    few = [f"--set={name}={value}" for name, value in {**FEW, "max_epochs": 1}.items()]
+    options = ["--dataset=brick", f"--method={method}", f"--out={tmp_path}", *few]
+    monkeypatch.setattr(sys, "argv", ["departures.py", departures, *options])
+    script.main()
+    (kept,) = tmp_path.iterdir()
+    assert kept.name == f"brick-{method}-{departures}-11.json"
+    json.loads(kept.read_text("utf-8"))
+
+
+def test_a_combination_applies_each(script: ModuleType, brick: GrowingGraph) -> None:
+    names = "select-on-test+values-for-slopes"
+    graph, settings = script.departed(names, brick, settings_for("si"))
+    assert settings.method == "si-by-value-steps"
+    for before, after in zip(brick.snapshots, graph.snapshots, strict=True):
+        assert np.array_equal(after.valid, before.test)
+        assert np.array_equal(after.train, before.train)
+
+
+@pytest.mark.parametrize("names", ["values-for-slopes", "slipped-average+slipped-average"])
+def test_a_departure_about_another_system_is_refused(
+    script: ModuleType, brick: GrowingGraph, names: str
+) -> None:
+    with pytest.raises(SystemExit, match="does not apply to ewc"):
+        script.departed(names, brick, settings_for("ewc"))
+
+
+def test_an_unknown_departure_is_refused(
+    monkeypatch: pytest.MonkeyPatch, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["departures.py", "select-on-test+nothing", "--dataset=brick", "--method=si"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit):
+        script.main()
+    assert "there is no 'nothing'" in capsys.readouterr().err
+
+
+def importance_of(name: str, brick: GrowingGraph) -> Tables:
+    """Ω after two snapshots."""
+    learning = lessons(brick, settings_for(name))
+    next(learning)
+    _, _, method = next(learning)
+    return Tables.from_named(method.state(), "importance")
+
+
+def test_only_signed_values_make_negative_importance_and_only_of_relations(
+    brick: GrowingGraph,
+) -> None:
+    cut, signed = (
+        importance_of(name, brick) for name in ("si-by-value-steps", "si-by-signed-value-steps")
+    )
+    assert (cut.relation >= 0).all()
+    assert (cut.relation > 0).any()
+    assert (signed.relation < 0).any()
+    assert (signed.relation > 0).any()
+    assert (signed.entity >= 0).all()
+
+
+def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
+    settings = settings_for("si-by-value-steps")
+    model, method = Model(settings), method_named(settings.method)(settings)
+    before: list[Tables] = []
+    expected: list[Tensor] = []
+    penalty, after_step = method.penalty, method.after_step
+
+    def watched_penalty(model: Model, gradient: object) -> float:
+        before.append(model.tables.clone())
+        return penalty(model, gradient)  # type: ignore[arg-type]
+
+    def watched_step(model: Model, gradient: object) -> None:
+        after_step(model, gradient)  # type: ignore[arg-type]
+        was, now = before[-1].relation.double(), model.tables.relation.double()
+        path = expected[-1] if expected else torch.zeros_like(was)
+        expected.append(path - was * (now - was))
+        found = method.working_state()["path.relation"].double()
+        torch.testing.assert_close(found, expected[-1], rtol=1e-3, atol=1e-6)
+
+    method.penalty, method.after_step = watched_penalty, watched_step  # type: ignore[method-assign]
+    study(model, method, brick, 0)
+    assert expected
+    assert expected[-1].any()
+
+
+def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> None:
+    settings = settings_for("ewc-by-slip")
+    model, method = Model(settings), method_named(settings.method)(settings)
+    old: Tables | None = None
+    for index in range(3):
+        study(model, method, brick, index)
+        found = Tables.from_named(method.state(), "fisher")
+        alone = method_named("ewc")(settings)
+        alone.end(model, brick.snapshots[index])
+        new = Tables.from_named(alone.state(), "fisher")
+        expected = new.map(lambda now, i=index + 1: now / i)
+        if old is not None:
+            grown = old.grown_to(new.map(torch.zeros_like))
+            expected = expected.map(lambda now, was, i=index: now + was * i, grown)
+        for mine, true in zip(found, expected, strict=True):
+            torch.testing.assert_close(mine, true)
+        old = found
+
+
+def moved_by_hand(method: Inductive, model: Model, tables: Tables) -> list[Tensor]:
+    """For each entity its neighbours, (m, d), each less Σ x ∘ w over all of them, times its w."""
+    rows = model.score.prepare_entities(tables.entity)
+    directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
+    found = []
+    for first, stop in zip(method.near.starts[:-1], method.near.starts[1:], strict=True):
+        x = rows[method.near.others[first:stop]]
+        w = directions[method.near.relations[first:stop]]
+        found.append(x - (x * w).sum(0) * w)
+    return found
+
+
+def test_mean_projects_over_neighbours() -> None:
+    moments: Moments | None = None
+    for method, model in course("mean-over-neighbours"):
+        moved = moved_by_hand(method, model, model.tables)
+        moments = moments or Moments.of(torch.cat(moved))
+        scale, shift = model.tables.extra["scale"][0], model.tables.extra["shift"][0]
+        served = method.served(model).entity
+        for entity, x in enumerate(moved):
+            said = (x - moments.mean) / (moments.variance + EPSILON).sqrt() * scale + shift
+            own = model.tables.entity[entity]
+            expected = said.relu().mean(0) if len(x) else own
+            torch.testing.assert_close(served[entity], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_lan_projects_over_neighbours() -> None:
+    """Without anything that attention could tell neighbours apart by, a row is their mean."""
+    for backend in ("numba", "torch"):
+        method, model = begun("lan-over-neighbours", backend=backend)
+        model.tables.extra["vector"].zero_()
+        method._logic.implies.zero_()  # type: ignore[attr-defined]
+        entities = torch.arange(4)
+        rows = method.encode(model.score, model.tables, entities, torch.tensor([0, 1, 2, 3]))
+        by_hand = moved_by_hand(method, model, model.tables)
+        expected = torch.stack([by_hand[entity].mean(0) for entity in range(4)])
+        torch.testing.assert_close(rows, expected)
+        torch.testing.assert_close(method.vectors(model.score, model.tables, entities), expected)
+
+
+def test_both_backends_of_lan_over_neighbours_agree() -> None:
+    found, gradients = [], []
+    for backend in ("numba", "torch"):
+        method, model = begun("lan-over-neighbours", backend=backend)
+        found.append(method.predictor(model).encoder.at(2).entity)  # type: ignore[attr-defined]
+        gradients.append(gradient_of(method.objective(model), model.tables, some_batch())[1])
+    torch.testing.assert_close(*found)
+    for mine, twin in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine.values, twin.values)
+        assert mine.values.any()
