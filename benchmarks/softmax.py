@@ -3,7 +3,8 @@ bare matrix products, against its plain twin, and an epoch against PyKEEN's Comp
 
 PyKEEN learns the same facts and inverses with the same loss and Adagrad, over all entities (LCWA)
 and over as many sampled ones (sLCWA). With LCWA its batches are questions (h, r, ?), each with all
-its answers as the target, where ours are facts.
+its answers as the target, where ours are facts. With sLCWA it draws negatives for each fact alone,
+of subjects and objects, where ours are shared by facts in a row and replace objects.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SETTINGS = Settings(
     optimizer="adagrad",
     learning_rate=0.1,
 )
-SAMPLED = {"objective": "sampled", "negatives": 256}
+SAMPLED = {"objective": "sampled", "negatives": 256, "sharing": 50}
 EPOCHS = 3
 SQUARE = 2048
 """Size of the matrices whose product is the measure."""
@@ -70,7 +71,7 @@ def epoch(graph: GrowingGraph) -> list[Comparison]:
             *("PyKEEN's ComplEx, LCWA", 3.0),
         ),
         Comparison(
-            f"{epoch_of} {sampled.negatives} negatives each",
+            f"{epoch_of} {sampled.negatives} negatives each, shared by {sampled.sharing} facts",
             *(_our_epoch(last, sampled), _over_samples(last, sampled.negatives)),
             *("PyKEEN's ComplEx, sLCWA", 3.0),
         ),

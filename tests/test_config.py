@@ -87,6 +87,7 @@ def test_awkward_text_survives(text: str) -> None:
         ({"dim": 0}, ["dim = 0", "at least 1"]),
         ({"batch_size": -1}, ["batch_size", "at least 1"]),
         ({"negatives": 0}, ["negatives"]),
+        ({"sharing": 0}, ["sharing = 0", "at least 1"]),
         ({"max_epochs": 0}, ["max_epochs"]),
         ({"patience": 0}, ["patience"]),
         ({"seed": -1}, ["seed", "zero or more"]),

@@ -33,6 +33,7 @@ class Settings:
     learning_rate: float = 1e-4
     objective: str = "margin"
     negatives: int = 10
+    sharing: int = 1
     margin: float = 8.0
     adversarial: float = 0.0
     label_smoothing: float = 0.0
@@ -64,7 +65,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in (
-            *("dim", "batch_size", "negatives", "max_epochs", "patience"),
+            *("dim", "batch_size", "negatives", "sharing", "max_epochs", "patience"),
             *("neighbours", "components", "active_components", "questions"),
         ):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")

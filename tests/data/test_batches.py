@@ -14,10 +14,15 @@ def numbered_facts(size: int) -> Facts:
 
 
 def epoch(
-    size: int, batch: int, negatives: int = 2, entities: int = 50, seed: int = 0
+    size: int,
+    batch: int,
+    negatives: int = 2,
+    entities: int = 50,
+    seed: int = 0,
+    sharing: int = 1,
 ) -> list[Batch]:
     generator = np.random.default_rng(seed)
-    return list(batches(numbered_facts(size), batch, negatives, entities, generator))
+    return list(batches(numbered_facts(size), batch, negatives, entities, generator, sharing))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,46 @@ def test_the_generator_decides() -> None:
 
     assert content(1) == content(1)
     assert content(1) != content(2)
+
+
+def test_facts_in_a_row_share_corruptions_of_their_objects() -> None:
+    made = epoch(25, 10, negatives=8, entities=10_000, sharing=4)
+    groups = [
+        {tuple(row) for row in part.corruptions[start : start + 4].tolist()}
+        for part in made
+        for start in range(0, len(part), 4)
+    ]
+    assert [len(part) for part in made] == [10, 10, 5]
+    assert [len(group) for group in groups] == [1] * (3 + 3 + 2)
+    assert len(set.union(*groups)) == len(groups)
+    for part in made:
+        assert part.sharing == 4
+        assert part.corrupt_object.all()
+        assert part.corruptions.shape == part.corrupt_object.shape == (len(part), 8)
+        assert part.corruptions.dtype == np.int32
+        assert part.corruptions.flags.c_contiguous
+
+
+def test_a_batch_smaller_than_a_group_is_one() -> None:
+    (part,) = epoch(3, 10, entities=10_000, sharing=2**62)
+    assert len(part) == 3
+    assert (part.corruptions == part.corruptions[0]).all()
+
+
+def test_facts_that_share_come_in_the_same_order() -> None:
+    alone, shared = epoch(20, 20), epoch(20, 20, sharing=5)
+    assert alone[0].facts.tolist() == shared[0].facts.tolist()
+    assert alone[0].sharing == 1
+
+
+@pytest.mark.parametrize("sharing", [1, 4])
+def test_a_fact_singly_keeps_its_corruptions_and_shares_them_with_none(sharing: int) -> None:
+    (part,) = epoch(10, 10, negatives=3, sharing=sharing)
+    single = list(part.singly())
+    assert {(len(one), one.sharing) for one in single} == {(1, 1)}
+    for name in ("facts", "corruptions", "corrupt_object"):
+        whole = np.concatenate([getattr(one, name) for one in single])
+        assert np.array_equal(whole, getattr(part, name))
 
 
 def test_a_fact_that_no_longer_holds_is_every_corruption_of_another() -> None:

@@ -44,6 +44,15 @@ def made_batch(seed: int, size: int, negatives: int, entities: int, relations: i
     )
 
 
+def made_shared_batch(
+    seed: int, size: int, negatives: int, entities: int, relations: int, sharing: int
+) -> Batch:
+    """Facts over relations and inverses, whose corruptions are those of the first in its group."""
+    alone = made_batch(seed, size, negatives, entities, relations)
+    corruptions = alone.corruptions[np.arange(size) // sharing * sharing]
+    return Batch(alone.facts, corruptions, np.ones_like(alone.corrupt_object), sharing)
+
+
 def batch_of(*rows: tuple[tuple[int, int, int], list[tuple[int, bool]]]) -> Batch:
     """A batch written out: each fact with its corruptions, (entity put in, on the object side)."""
     return Batch(

@@ -384,6 +384,15 @@ def test_the_softmax_learns_without_negatives() -> None:
     assert events[-1].loss < events[0].loss / 2
 
 
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_facts_learn_with_negatives_that_they_share(backend: str) -> None:
+    sampled = SOFTMAX | {"objective": "sampled", "backend": backend, "sharing": 3}
+    fit = fit_of(quick(max_epochs=30, patience=30, learning_rate=0.3, **sampled), [0.1] * 30)
+    assert {batch.sharing for batch in fit._batches()} == {3}
+    events = run(fit)
+    assert events[-1].loss < events[0].loss / 2
+
+
 @pytest.mark.parametrize(
     ("method", "negatives"),
     [("fine-tune", 0), ("lkge", 0), ("gem", 0), ("dicgrl", 2), ("mean", 2), ("lan", 2)],

@@ -17,7 +17,7 @@ GRAPH = growing_graph()
 EWC = SETTINGS.with_changes({"method": "ewc"})
 
 
-def one_fact_at_a_time(model: Model, index: int) -> Tables:
+def one_fact_at_a_time(model: Model, index: int, sharing: int) -> Tables:
     """Σ over facts of the squared gradient, by autograd, in float64."""
     snapshot = GRAPH.snapshots[index]
     objective = PlainMargin(model.score, EWC.margin)
@@ -25,7 +25,7 @@ def one_fact_at_a_time(model: Model, index: int) -> Tables:
     generator = stream(EWC.seed, INFORM, index)
     for batch in batches(
         with_inverses(snapshot.train), EWC.batch_size, EWC.negatives, snapshot.num_entities,
-        generator,
+        generator, sharing,
     ):  # fmt: skip
         for fact in batch.singly():
             gradient = Gradient.like(model.tables)
@@ -36,10 +36,14 @@ def one_fact_at_a_time(model: Model, index: int) -> Tables:
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(backend: str) -> None:
+@pytest.mark.parametrize("sharing", [1, 5])
+def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
+    backend: str, sharing: int
+) -> None:
     expected: Tables | None = None
-    for snapshot, model, method in lessons(GRAPH, EWC.with_changes({"backend": backend})):
-        here = one_fact_at_a_time(model, snapshot.index)
+    settings = EWC.with_changes({"backend": backend, "sharing": sharing})
+    for snapshot, model, method in lessons(GRAPH, settings):
+        here = one_fact_at_a_time(model, snapshot.index, sharing)
         if expected is not None:
             before = expected.grown_to(here.map(torch.zeros_like))
             here = here.map(torch.add, before)

@@ -74,6 +74,13 @@ def test_memory_is_divided_by_snapshots() -> None:
             assert {tuple(fact) for fact in part.tolist()} <= learned
 
 
+def test_remembered_facts_share_their_corruptions_as_new_ones_do() -> None:
+    model, method = Model(GEM), Gem(replace(GEM, max_epochs=1, sharing=8))
+    study(model, method, GRAPH, 0)
+    method.begin(model, GRAPH.snapshots[0])
+    assert [(len(part), part.sharing) for part in method._parts] == [(40, 8)]
+
+
 def test_the_product_runs_over_all_tables() -> None:
     model = Model(GEM)
     model.grow(GRAPH.snapshots[0])

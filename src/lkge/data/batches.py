@@ -16,12 +16,15 @@ from lkge.data.snapshots import Facts
 class Batch:
     """B facts, each with K corruptions.
 
-    `corruptions` (B, K) are the entities put in; `corrupt_object` (B, K) tells on which side.
+    `corruptions` (B, K) are the entities put in; `corrupt_object` (B, K) tells on which side. The
+    facts are in groups of `sharing`, the last one what remains; where that is above 1, a group has
+    the same corruptions, all of objects.
     """
 
     facts: Facts
     corruptions: npt.NDArray[np.int32]
     corrupt_object: npt.NDArray[np.bool_]
+    sharing: int = 1
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -34,19 +37,31 @@ class Batch:
 
 
 def batches(
-    facts: Facts, size: int, negatives: int, num_entities: int, generator: np.random.Generator
+    facts: Facts,
+    size: int,
+    negatives: int,
+    num_entities: int,
+    generator: np.random.Generator,
+    sharing: int = 1,
 ) -> Iterator[Batch]:
     """One epoch: every fact once, in random order; each corruption replaces subject or object
-    with probability ½ by an entity drawn uniformly from all of E_i."""
+    with probability ½ by an entity drawn uniformly from all of E_i.
+
+    With `sharing` above 1 so many facts in a row share their corruptions, and these replace objects
+    alone: the scores of a group are one matrix product, and the subject of a fact is the object of
+    its inverse, which is learned too.
+    """
     order = generator.permutation(len(facts))
     for start in range(0, len(facts), size):
         chosen = facts[order[start : start + size]]
-        shape = (len(chosen), negatives)
-        yield Batch(
-            facts=chosen,
-            corruptions=generator.integers(0, num_entities, shape, dtype=np.int32),
-            corrupt_object=generator.integers(0, 2, shape, dtype=np.bool_),
-        )
+        groups = -(-len(chosen) // sharing)
+        drawn = generator.integers(0, num_entities, (groups, negatives), dtype=np.int32)
+        if sharing > 1:
+            corruptions = drawn[np.arange(len(chosen)) // sharing]
+            yield Batch(chosen, corruptions, np.ones(corruptions.shape, dtype=np.bool_), sharing)
+        else:
+            sides = generator.integers(0, 2, drawn.shape, dtype=np.bool_)
+            yield Batch(chosen, drawn, sides)
 
 
 def question_batches(facts: Facts, size: int, generator: np.random.Generator) -> Iterator[Batch]:

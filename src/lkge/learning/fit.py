@@ -195,7 +195,7 @@ class Fit:
         negatives = self.method.negatives(self.model)
         size, entities = self.method.batch_size(self._num_edges), self.snapshot.num_entities
         return chain(
-            batches(self._edges, size, negatives, entities, generator)
+            batches(self._edges, size, negatives, entities, generator, settings.sharing)
             if negatives
             else question_batches(self._edges, size, generator),
             refutations(self._retracted, size, max(1, negatives), entities, generator),

@@ -55,6 +55,7 @@ class Ewc(Method):
             model.negatives,
             snapshot.num_entities,
             stream(settings.seed, INFORM, snapshot.index),
+            settings.sharing,
         ):
             model.objective.add_squares(model.tables, batch, fisher)
         self._fisher = fisher

@@ -49,7 +49,8 @@ class Gem(Rehearsal):
             batch
             for facts in edges
             for batch in batches(
-                facts, len(facts), model.negatives, snapshot.num_entities, generator
+                *(facts, len(facts), model.negatives, snapshot.num_entities, generator),
+                self.settings.sharing,
             )
         ]
         self._slopes = [Gradient.like(model.tables) for _ in self._parts]

@@ -85,8 +85,12 @@ def test_who_knows_the_facts_tells_them() -> None:
 
 @pytest.mark.parametrize("objective", ["margin", "sampled", "softmax"])
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_old_and_new_facts_have_their_shares_of_the_gradient(objective: str, backend: str) -> None:
-    model = Model(Settings(dim=8, objective=objective, backend=backend, n3=0.1, negatives=3))
+@pytest.mark.parametrize("sharing", [1, 2])
+def test_old_and_new_facts_have_their_shares_of_the_gradient(
+    objective: str, backend: str, sharing: int
+) -> None:
+    settings = Settings(dim=8, objective=objective, backend=backend, n3=0.1, negatives=3)
+    model = Model(settings.with_changes({"sharing": sharing}))
     model.tables = made_tables(2, 12, 2, 8, scale=1.0)
     teacher = teacher_of("transe", made_tables(1, 9, 2, 8, scale=1.0))
     retelling = Retelling.of(
@@ -100,7 +104,7 @@ def test_old_and_new_facts_have_their_shares_of_the_gradient(objective: str, bac
 
     generator, old = np.random.default_rng(4), Gradient.like(model.tables)
     generator.integers(0, 1, 5)
-    (told,) = batches(retelling.facts[:, 0], 5, model.negatives, 12, generator)
+    (told,) = batches(retelling.facts[:, 0], 5, model.negatives, 12, generator, sharing)
     assert loss == pytest.approx(0.3 * model.objective.add_gradient(model.tables, told, old))
     for part, mine, yours in zip(gradient, new, old, strict=True):
         expected = 0.7 * mine.values + 0.3 * yours.values

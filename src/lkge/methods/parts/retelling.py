@@ -49,7 +49,10 @@ class Retelling:
         (1 - λ) g + λ g_old, λ = `share`. Return λ times the loss of old facts."""
         chosen = generator.integers(0, self.facts.shape[1], len(self.facts))
         told = self.facts[np.arange(len(self.facts)), chosen]
-        (batch,) = batches(told, len(told), model.negatives, len(model.tables.entity), generator)
+        (batch,) = batches(
+            *(told, len(told), model.negatives, len(model.tables.entity), generator),
+            model.settings.sharing,
+        )
         _scale(gradient, (1 - share) / share)
         loss = model.objective.add_gradient(model.tables, batch, gradient)
         _scale(gradient, share)

@@ -14,9 +14,12 @@ from lkge.data.batches import Batch
 from lkge.kernels.contrast import L1, L2, MODULI, add_contrast_flows, contrast_distances
 from lkge.kernels.rows import RowGradient
 from lkge.kernels.sampled_products import add_to_entities, sampled_softmax
+from lkge.kernels.scratch import Scratch
+from lkge.kernels.shared_products import shared_softmax
 from lkge.kernels.updates import scatter
 from lkge.models.objectives.base import FactwiseObjective, as_tensors
 from lkge.models.objectives.contrast import Contrast, SampledSoftmax
+from lkge.models.objectives.softmax import Pose
 from lkge.models.scores import Bilinear, RotatE, TransE, TransEL2
 from lkge.models.tables import Gradient, Tables
 
@@ -79,15 +82,26 @@ class ContrastOfDistances:
 
 
 class SoftmaxOfProducts:
-    """`SampledSoftmax` on CPU where the score is bilinear: rows are read where they are, and their
-    gradient goes where it belongs at once."""
+    """`SampledSoftmax` on CPU where the score is bilinear. Rows are read where they are, and their
+    gradient goes where it belongs at once; facts that share their corruptions are three matrix
+    products a group."""
 
     def __init__(self, plain: SampledSoftmax, score: Bilinear) -> None:
         self.plain = plain
         self.score = score
+        self._scratch = Scratch()
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
+        add = self._add_apart if batch.sharing == 1 else self._add_shared
+        return add(tables, batch, gradient)
+
+    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
+        """See `FactwiseObjective`."""
+        self.plain.add_squares(tables, batch, squares)
+
+    def _add_apart(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """`add_gradient` where every fact has corruptions of its own, on either side."""
         facts = torch.from_numpy(batch.facts).long()
         head, tail = tables.entity[facts[:, 0]], tables.entity[facts[:, 2]]
         relation = tables.relation[facts[:, 1]]
@@ -111,9 +125,23 @@ class SoftmaxOfProducts:
         _scatter(gradient.relation, batch.facts[:, 1], on_relation)
         return loss
 
-    def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
-        """See `FactwiseObjective`."""
-        self.plain.add_squares(tables, batch, squares)
+    def _add_shared(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
+        """`add_gradient` where facts share corruptions of their objects."""
+        pose = Pose.of(self.score, tables, batch.facts, self._scratch)
+        targets = tables.entity[torch.from_numpy(batch.facts[:, 2]).long()]
+        put_in = np.ascontiguousarray(batch.corruptions[:: batch.sharing])
+        on_targets = torch.from_numpy(self._scratch.take("on targets", *targets.shape))
+        loss = shared_softmax(
+            pose.queries, targets, tables.entity, put_in, batch.sharing, self.plain.adversarial,
+            self.plain.smoothing, pose.on_queries, on_targets, gradient.entity.values,
+            self._scratch,
+        )  # fmt: skip
+        gradient.entity.touched[torch.from_numpy(put_in).long().flatten()] = 1
+        on_head, on_relation = pose.slopes()
+        _scatter(gradient.entity, batch.facts[:, 0], on_head)
+        _scatter(gradient.entity, batch.facts[:, 2], on_targets)
+        _scatter(gradient.relation, batch.facts[:, 1], on_relation)
+        return loss
 
 
 def _scored(batch: Batch) -> tuple[Ints, Ints]:
