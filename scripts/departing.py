@@ -93,6 +93,14 @@ class SiBySignedValueSteps(SiByValueSteps):
 
 
 @register
+class SiDamped(Si):
+    """SI with ξ = 0.1, a value in wide use: what hardly moved is then hardly held."""
+
+    name: ClassVar[str] = "si-damped"
+    damping: ClassVar[float] = 0.1
+
+
+@register
 class EwcBySlip(Ewc):
     """EWC whose mean over snapshots lacks its brackets. That is our reading: of the slip we know
     that it is one of precedence, in the averaging over snapshots. With its brackets the mean is

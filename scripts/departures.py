@@ -8,6 +8,7 @@ select-on-newest          Re-train selects on the newest validation facts alone
 values-for-paths          SI takes the values of relations for the path integral of their gradients
 values-for-slopes         SI takes the values of relations for their gradients, step by step
 signed-values-for-slopes  the same, and what relations lose by it counts as well as what they gain
+strong-damping            SI with ξ = 0.1 instead of 0.001, as other code has it
 slipped-average           EWC's mean over snapshots lacks its brackets, as we read it
 project-over-neighbours   MEAN and LAN sum their projection over neighbours, not over coordinates
 
@@ -31,6 +32,7 @@ from departing import (
     SiBySignedValueSteps,
     SiByValues,
     SiByValueSteps,
+    SiDamped,
 )
 
 from lkge import GrowingGraph, Settings, api
@@ -66,6 +68,7 @@ DEPARTURES: Mapping[str, Departure] = {
     "values-for-paths": instead({"si": SiByValues}),
     "values-for-slopes": instead({"si": SiByValueSteps}),
     "signed-values-for-slopes": instead({"si": SiBySignedValueSteps}),
+    "strong-damping": instead({"si": SiDamped}),
     "slipped-average": instead({"ewc": EwcBySlip}),
     "project-over-neighbours": instead({"mean": MeanOverNeighbours, "lan": LanOverNeighbours}),
 }

@@ -33,6 +33,7 @@ SYSTEMS = {
     "values-for-paths": "si",
     "values-for-slopes": "si",
     "signed-values-for-slopes": "si",
+    "strong-damping": "si",
     "slipped-average": "ewc",
     "project-over-neighbours": "mean",
     "select-on-test+project-over-neighbours": "lan",

@@ -9,6 +9,7 @@ g the gradient of L_new alone, Δθ the step that was taken, θ* the tables of t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -42,6 +43,7 @@ class Si(Method):
     summary: ClassVar[str] = "hold each coordinate by what its path gained"
     keeps: ClassVar[str] = "one number a coordinate"
     rowwise = True
+    damping: ClassVar[float] = DAMPING
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
 
     def __init__(self, settings: Settings) -> None:
@@ -69,7 +71,8 @@ class Si(Method):
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Ω += max(0, ω) / ((θ_end - θ_start)² + ξ)."""
-        gained = self._path.map(importance, model.tables, self._start)
+        weigh = partial(importance, damping=self.damping)
+        gained = self._path.map(weigh, model.tables, self._start)
         self._importance = self._importance.grown_to(gained.map(torch.zeros_like)).map(
             torch.add, gained
         )
@@ -91,9 +94,9 @@ class Si(Method):
         self._path = Tables.from_named(state, "path")
 
 
-def importance(path: Tensor, end: Tensor, start: Tensor) -> Tensor:
+def importance(path: Tensor, end: Tensor, start: Tensor, damping: float = DAMPING) -> Tensor:
     """max(0, ω) / ((θ_end - θ_start)² + ξ), element by element."""
-    return path.clamp(min=0) / ((end - start).square() + DAMPING)
+    return path.clamp(min=0) / ((end - start).square() + damping)
 
 
 def _moment(table: Tensor, gradient: RowGradient) -> Moment:
