@@ -1,22 +1,23 @@
-"""Evergreen: answer old questions as before, whoever has come since, and learn the new facts.
+"""Evergreen: tell the old facts again as the last model knows them, and learn the new ones.
 
-    L = (1 - λ) · L_new + λ · mean over (h, r) ~ profile of CE(p_{i-1}(· | h, r), p(· | h, r)),
-    λ = δ·|D_old| / (δ·|D_old| + |D_i|),
+    L = (1 - λ) · L_new + λ · L_old,    λ = δ·|D_old| / (δ·|D_old| + |D_i|),
 
-p_{i-1} the softmax of the last snapshot's tables over the entities known then, p that of the model
-over all. Old facts are gone; their profile, how often each entity took each relation, tells which
-questions to ask again. Where the model learns from no such softmax, or where that is not a matrix
-product, the last tables tell old facts, and their loss is that of new ones. The squared gradients
-that Adagrad has summed up stay with the rows: what has much evidence moves little, what is new
-moves fast.
+L_old the loss of facts that the last tables tell, newcomers among its candidates. Old facts are
+gone; their profile, how often each entity took each relation, tells which questions to ask again,
+how many answers each had, and who may have been one. Without a profile questions are made up, and
+the last model's softmax is the target where a softmax over all entities is learned. The squared
+gradients that Adagrad has summed up stay with the rows: what has much evidence moves little, what
+is new moves fast.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,7 +27,7 @@ from lkge.methods.base import Method, State, register
 from lkge.methods.parts.counts import fact_counts, no_counts, num_facts, padded, without
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
-from lkge.methods.parts.retelling import Retelling
+from lkge.methods.parts.retelling import Retelling, answerers
 from lkge.methods.parts.transfer import transfer
 from lkge.models.model import ASK, RECOLLECT, RETELL, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
@@ -45,8 +46,6 @@ steps."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
-MOST_RETOLD = 20_000
-"""Old facts that the last model tells for a snapshot."""
 
 
 @register
@@ -54,7 +53,7 @@ class Evergreen(Method):
     """Made for bilinear scores and the softmax, `--preset evergreen`; it runs on any."""
 
     name: ClassVar[str] = "evergreen"
-    summary: ClassVar[str] = "answer old questions as the last model did; the house's own method"
+    summary: ClassVar[str] = "tell old facts as the last model knows them; the house's own method"
     keeps: ClassVar[str] = "how often each entity took each relation, and the optimizer's sums"
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (0.3, 1.0, 3.0)}
 
@@ -94,10 +93,16 @@ class Evergreen(Method):
         if self._share:
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
         if len(self._asked.counts) and self._share:
-            if model.score.is_bilinear and self.settings.objective == "softmax":
+            if self._distils(model):
                 self._distillation = distillation(model.score, self._old, model.fused)
             else:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
+
+    def _distils(self, model: Model) -> bool:
+        """Whether old answers are held as they are: a made-up question has no number of answers,
+        but a softmax, where that is cheap and of the kind that is learned."""
+        learned = model.score.is_bilinear and self.settings.objective == "softmax"
+        return learned and not self.settings.profile
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -116,7 +121,9 @@ class Evergreen(Method):
         """Give the gradient of L_new its share, and ask some old questions again."""
         generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
         if self._retelling is not None:
-            return self._retelling.add_gradient(model, self._share, gradient, generator)
+            return self._retelling.add_gradient(
+                model, self._share, self._steps, gradient, generator
+            )
         if self._distillation is None:
             return 0.0
         asked, shares = self._asked.draw(self.settings.questions, generator)
@@ -183,10 +190,16 @@ class Evergreen(Method):
         return asked.without(self._withdrawn)
 
     def _retold(self, model: Model, facts: int) -> Retelling:
-        """Old facts for the steps of an epoch of so many new ones, as the last tables tell them."""
-        questions = self.settings.questions
-        steps = math.ceil(facts / self.batch_size(facts)) if facts else 1
-        shape = (questions, max(1, min(steps, MOST_RETOLD // questions)))
-        teacher = TablePredictor.of(self._old, model.score, model.fused)
-        generator = stream(self.settings.seed, RETELL, self._snapshot)
-        return Retelling.of(teacher, self._asked, shape, generator)
+        """What the last tables tell while an epoch learns so many new facts."""
+        everyone = np.arange(len(self._old.entity))
+        num_relations = len(self._old.relation)
+        return Retelling(
+            TablePredictor.of(self._old, model.score, model.fused),
+            self._asked,
+            answerers(self._asked, num_relations)
+            if self.settings.profile
+            else [everyone] * num_relations,
+            self.settings.questions,
+            max(1, math.ceil(facts / self.batch_size(facts))),
+            partial(stream, self.settings.seed, RETELL, self._snapshot),
+        )

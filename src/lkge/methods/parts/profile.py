@@ -14,7 +14,6 @@ from lkge.data.answers import pack
 from lkge.data.snapshots import Facts, with_inverses
 
 Counts = NDArray[np.int32]
-Places = NDArray[np.int64]
 
 
 def _none(*shape: int) -> NDArray[np.int32]:
@@ -57,18 +56,11 @@ class Profile:
     def draw(self, size: int, generator: np.random.Generator) -> tuple[Facts, Tensor]:
         """`size` questions as often as they have been answered, one from each `size`-th of them
         all; those drawn, each once (q, 2), and their shares of the draw, (q,)."""
-        drawn, _ = self.answered(size, generator)
-        chosen, times = np.unique(drawn, return_counts=True)
-        return self.questions[chosen], torch.from_numpy(times / size).float()
-
-    def answered(self, size: int, generator: np.random.Generator) -> tuple[Places, Places]:
-        """Of all answers in a row, those to the first question first, one of each `size`-th: the
-        places of their questions, ascending, and which answer it is, from 0; (size,) both."""
         ends = np.cumsum(self.counts, dtype=np.float64)
         marks = (np.arange(size) + generator.random(size)) * (ends[-1] / size)
         drawn = np.minimum(np.searchsorted(ends, marks, side="right"), len(ends) - 1)
-        which = (marks - (ends - self.counts)[drawn]).astype(np.int64)
-        return drawn, np.minimum(which, self.counts[drawn] - 1)
+        chosen, times = np.unique(drawn, return_counts=True)
+        return self.questions[chosen], torch.from_numpy(times / size).float()
 
     def named(self) -> dict[str, Tensor]:
         """For a method's state; `from_named` is the inverse."""

@@ -1,83 +1,142 @@
 """Old facts as the last model tells them.
 
-A profile knows that the question (h, r, ?) was answered c(h, r) times, and the last tables know who
-of the entities of then is the likeliest to have been an answer: the c(h, r) best are taken for the
-answers. These are as many facts as there were, and any objective can learn them like new ones. A
-score that is a distance ranks well, but its softmax is blunt, and most of what is drawn from that
-never was a fact.
+A profile knows that the question (h, r, ?) was answered c(h, r) times, and who has ever answered
+for r: the entities e with c(e, r⁻¹) > 0. Among these the last tables know who is the likeliest: the
+c(h, r) best are taken for the answers. Any objective can learn them like new facts. Every epoch
+asks other questions, so that no few of them are learned for all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from lkge.data.batches import batches
+from lkge.data.batches import batches, question_batches
 from lkge.data.snapshots import Facts
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
-from lkge.models.objectives.softmax import blocks_of
-from lkge.models.predictor import TablePredictor, best_first
+from lkge.models.objectives.softmax import MOST_NUMBERS, blocks_of
+from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient
 
+BLOCK = 256
+"""Questions of one relation that are answered together, at most: they want about as many
+answers."""
 
-@dataclass(frozen=True)
+Entities = NDArray[np.int64]
+Draw = Callable[[int], np.random.Generator]
+"""The random numbers of an epoch."""
+
+
 class Retelling:
-    """Facts (q, k, 3): k from each of q equal parts of all that can be told."""
+    """What is told in the steps of a snapshot: up to `questions` old questions in each, with all of
+    their answers. An epoch has `steps` of them, and asks no question twice."""
 
-    facts: Facts
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         teacher: TablePredictor,
         profile: Profile,
-        shape: tuple[int, int],
-        generator: np.random.Generator,
-    ) -> Retelling:
-        """`shape` is (q, k)."""
-        places, ranks = profile.answered(shape[0] * shape[1], generator)
-        objects = answers(teacher, profile.questions, places, ranks)
-        return cls(np.column_stack([profile.questions[places], objects]).reshape(*shape, 3))
+        answerers: Sequence[Entities],
+        questions: int,
+        steps: int,
+        draw: Draw,
+    ) -> None:
+        self.teacher = teacher
+        self.profile = profile
+        self.answerers = answerers
+        self._size = min(len(profile.counts), questions * steps)
+        self._steps = steps
+        self._draw = draw
+        self._epoch = -1
+        self._parts: list[Facts] = []
+
+    def facts(self, step: int) -> Facts:
+        """What is told in a step of the snapshot, from 0; (k, 3)."""
+        epoch, place = divmod(step, self._steps)
+        if epoch != self._epoch:
+            self._epoch, self._parts = epoch, self._told(self._draw(epoch))
+        return self._parts[place % len(self._parts)]
+
+    def _told(self, generator: np.random.Generator) -> list[Facts]:
+        """The facts of each step of an epoch."""
+        places = generator.choice(len(self.profile.counts), self._size, replace=False)
+        facts = told(self.teacher, self.profile, np.sort(places), self.answerers)
+        size = -(-len(facts) // self._steps)
+        return [batch.facts for batch in question_batches(facts, size, generator)]
 
     def add_gradient(
-        self, model: Model, share: float, gradient: Gradient, generator: np.random.Generator
+        self,
+        model: Model,
+        share: float,
+        step: int,
+        gradient: Gradient,
+        generator: np.random.Generator,
     ) -> float:
-        """Learn one fact of each part, as if it were new: make a gradient g of new facts
+        """Learn the facts of a step as if they were new: make a gradient g of new facts
         (1 - λ) g + λ g_old, λ = `share`. Return λ times the loss of old facts."""
-        chosen = generator.integers(0, self.facts.shape[1], len(self.facts))
-        told = self.facts[np.arange(len(self.facts)), chosen]
-        (batch,) = batches(
-            *(told, len(told), model.negatives, len(model.tables.entity), generator),
-            model.settings.sharing,
-        )
+        facts, entities = self.facts(step), len(model.tables.entity)
+        sharing = model.settings.sharing
+        (batch,) = batches(facts, len(facts), model.negatives, entities, generator, sharing)
         _scale(gradient, (1 - share) / share)
         loss = model.objective.add_gradient(model.tables, batch, gradient)
         _scale(gradient, share)
         return share * loss
 
 
-def answers(
-    teacher: TablePredictor, questions: Facts, places: NDArray[np.int64], ranks: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    """The entity of each rank (p,), from 0, among the answers to questions (n, 2) at ascending
-    places (p,)."""
-    asked, starts = np.unique(places, return_index=True)
-    own = np.split(np.minimum(ranks, len(teacher.entity) - 1), starts[1:])
-    numbers = len(teacher.entity) if teacher.score.is_bilinear else teacher.entity.numel()
-    found = [
-        best_first(scores, mine.max() + 1)[mine]
-        for block in blocks_of(len(asked), numbers)
-        for scores, mine in zip(
-            teacher.question_scores(questions[asked[block]]), own[block], strict=True
-        )
+def answerers(profile: Profile, num_relations: int) -> list[Entities]:
+    """Who has answered for each relation, inverses among the `num_relations`: e is one of r's
+    answers if (e, r⁻¹, ?) has been answered."""
+    entities, inverses = profile.questions.astype(np.int64).T
+    order = np.argsort(inverses ^ 1, kind="stable")
+    bounds = np.searchsorted((inverses ^ 1)[order], np.arange(1, num_relations))
+    return np.split(entities[order], bounds)
+
+
+def told(
+    teacher: TablePredictor, profile: Profile, places: Entities, among: Sequence[Entities]
+) -> Facts:
+    """The facts (k, 3) that the teacher tells of the questions at `places`: as many of each as have
+    answered it, the best of `among`, which has the candidates of each relation."""
+    parts = [
+        np.column_stack([np.broadcast_to(profile.questions[place], (len(best), 2)), best])
+        for relation, asked in _by_relation(profile, places)
+        for place, best in _answered(teacher, profile, asked, among[relation])
     ]
-    return np.concatenate(found).astype(np.int32)
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _by_relation(profile: Profile, places: Entities) -> Iterator[tuple[int, Entities]]:
+    """The places of each relation's questions, those with few answers first."""
+    relations, counts = profile.questions[places, 1], profile.counts[places]
+    order = np.lexsort([counts, relations])
+    starts = np.flatnonzero(np.diff(relations[order], prepend=-1))
+    for part in np.split(places[order], starts[1:]):
+        yield int(profile.questions[part[0], 1]), part
+
+
+def _answered(
+    teacher: TablePredictor, profile: Profile, places: Entities, candidates: Entities
+) -> Iterator[tuple[int, Entities]]:
+    """Each place, and the best of the candidates for its question, as many as have answered it."""
+    rows = teacher.entity[torch.from_numpy(candidates).to(teacher.entity.device)]
+    numbers = len(rows) if teacher.score.is_bilinear else rows.numel()
+    for block in blocks_of(len(places), max(numbers, MOST_NUMBERS // BLOCK)):
+        asked = places[block]
+        wanted = np.minimum(profile.counts[asked], len(rows))
+        scores = teacher.score.candidates(teacher.queries(profile.questions[asked]), rows)
+        best = scores.topk(int(wanted.max()), dim=1).indices.cpu().numpy()
+        for place, found, count in zip(asked, best, wanted, strict=True):
+            yield int(place), candidates[found[:count]]
 
 
 def _scale(gradient: Gradient, factor: float) -> None:
     """Multiply what has been touched."""
     for part in gradient:
-        part.values[part.rows()] *= factor
+        rows = part.rows()
+        if len(rows) == len(part.values):
+            part.values.mul_(factor)
+        else:
+            part.values[rows] *= factor
