@@ -67,16 +67,6 @@ def test_questions_are_drawn_as_often_as_they_were_answered(size: int) -> None:
         assert drawn == pytest.approx(expected, abs=1e-3)
 
 
-def test_all_answers_in_a_row_are_drawn_alike() -> None:
-    profile = Profile().with_facts(ONE).with_facts(TWO)
-    total = int(profile.counts.sum())
-    places, ranks = profile.answered(total, np.random.default_rng(0))
-    assert places.tolist() == np.repeat(np.arange(len(profile.counts)), profile.counts).tolist()
-    assert ranks.tolist() == [k for count in profile.counts.tolist() for k in range(count)]
-    places, ranks = profile.answered(100 * total, np.random.default_rng(0))
-    assert (np.unique(np.stack([places, ranks]), axis=1, return_counts=True)[1] == 100).all()
-
-
 def test_every_draw_is_another() -> None:
     profile = Profile().with_facts(facts(*((k, 0, k + 1) for k in range(0, 200, 2))))
     draws = {

@@ -12,7 +12,7 @@ from lkge.config import Settings
 from lkge.data.batches import batches
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import Retelling, answers
+from lkge.methods.parts.retelling import Entities, Retelling, answerers, told
 from lkge.models.model import Model
 from lkge.models.objectives import softmax as room
 from lkge.models.predictor import TablePredictor
@@ -35,52 +35,86 @@ def scores_of(score: Score, tables: Tables, head: int, relation: int) -> list[fl
     return [float(score.score(entity[head], between, tail)) for tail in entity]
 
 
+def all_told(teacher: TablePredictor, profile: Profile, among: list[Entities]) -> Facts:
+    return told(teacher, profile, np.arange(len(profile.counts)), among)
+
+
+def everyone(entities: int, relations: int) -> list[Entities]:
+    return [np.arange(entities)] * relations
+
+
 @pytest.mark.parametrize("name", sorted(SCORES))
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 @pytest.mark.parametrize("most", [1, 1 << 24], ids=["many blocks", "one block"])
+@pytest.mark.parametrize("known", [True, False], ids=["who has answered", "everyone"])
 def test_a_question_has_as_many_answers_as_it_had_and_they_are_the_best(
-    name: str, fused: bool, most: int, monkeypatch: pytest.MonkeyPatch
+    name: str, fused: bool, most: int, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "MOST_NUMBERS", most)
     tables, profile = made_tables(1, 9, 2, 8, scale=1.0), Profile().with_facts(ONE_TO_MANY)
-    told = Retelling.of(
-        teacher_of(name, tables, fused), profile, (4, 100), np.random.default_rng(0)
-    ).facts.reshape(-1, 3)
-    found, times = np.unique(told, axis=0, return_counts=True)
-    assert times.tolist() == [400 // (2 * len(ONE_TO_MANY))] * (2 * len(ONE_TO_MANY))
+    among = answerers(profile, 4) if known else everyone(9, 4)
+    facts = all_told(teacher_of(name, tables, fused), profile, among)
+    assert len(np.unique(facts, axis=0)) == len(facts) == 2 * len(ONE_TO_MANY)
     for (head, relation), count in zip(
         profile.questions.tolist(), profile.counts.tolist(), strict=True
     ):
         scores = scores_of(score_named(name), tables, head, relation)
-        best = sorted(range(9), key=lambda tail: -scores[tail])[:count]
-        asked = (found[:, 0] == head) & (found[:, 1] == relation)
-        assert sorted(found[asked, 2].tolist()) == sorted(best)
+        best = sorted(among[relation].tolist(), key=lambda tail: -scores[tail])[:count]
+        asked = (facts[:, 0] == head) & (facts[:, 1] == relation)
+        assert sorted(facts[asked, 2].tolist()) == sorted(best)
+
+
+def test_who_has_answered_is_known_from_the_inverse_questions() -> None:
+    profile = Profile().with_facts(ONE_TO_MANY)
+    found = [sorted(entities.tolist()) for entities in answerers(profile, 6)]
+    assert found == [[1, 2, 3], [0], [1], [4], [], []]
 
 
 def test_more_answers_than_entities_are_told_as_far_as_there_are_entities() -> None:
     tables = made_tables(1, 3, 1, 8, scale=1.0)
-    asked, places, ranks = np.zeros((1, 2), np.int32), np.zeros(5, np.int64), np.arange(5)
-    told = answers(teacher_of("transe", tables), asked, places, ranks)
-    assert set(told.tolist()) == {0, 1, 2}
+    profile = Profile(np.zeros((1, 2), np.int32), np.array([5], np.int32))
+    facts = all_told(teacher_of("transe", tables), profile, everyone(3, 2))
+    assert sorted(facts[:, 2].tolist()) == [0, 1, 2]
 
 
-def told_by_a_good_teacher() -> tuple[Facts, Facts]:
-    """What is told of a ring, whose tables are right about it; and the ring."""
+def ring_and_teacher() -> tuple[Facts, TablePredictor]:
+    """A ring, and tables that are right about it."""
     turns = torch.arange(12)[:, None] * torch.arange(1, 5) * (2 * torch.pi / 12)
     step = torch.arange(1, 5) * (2 * torch.pi / 12)
     forth, back = torch.cat([step.cos(), step.sin()]), torch.cat([step.cos(), -step.sin()])
     tables = Tables(torch.cat([turns.cos(), turns.sin()], dim=1), torch.stack([forth, back]))
     ring = as_facts([(k, 0, (k + 1) % 12) for k in range(12)])
-    profile = Profile().with_facts(ring)
-    told = Retelling.of(
-        teacher_of("rotate", tables), profile, (8, 3), np.random.default_rng(0)
-    ).facts.reshape(-1, 3)
-    return told, ring
+    return ring, teacher_of("rotate", tables)
+
+
+def retelling_of(
+    teacher: TablePredictor, profile: Profile, questions: int, steps: int
+) -> Retelling:
+    return Retelling(
+        teacher, profile, answerers(profile, 4), questions, steps, np.random.default_rng
+    )
 
 
 def test_who_knows_the_facts_tells_them() -> None:
-    told, ring = told_by_a_good_teacher()
-    assert sorted(told.tolist()) == sorted(with_inverses(ring).tolist())
+    ring, teacher = ring_and_teacher()
+    facts = all_told(teacher, Profile().with_facts(ring), everyone(12, 2))
+    assert sorted(facts.tolist()) == sorted(with_inverses(ring).tolist())
+
+
+@pytest.mark.parametrize(("questions", "steps", "asked"), [(4, 3, 12), (8, 3, 24), (100, 2, 24)])
+def test_an_epoch_asks_no_question_twice_and_the_next_asks_others(
+    questions: int, steps: int, asked: int
+) -> None:
+    ring, teacher = ring_and_teacher()
+    retelling = retelling_of(teacher, Profile().with_facts(ring), questions, steps)
+    first, second = (
+        np.concatenate([retelling.facts(epoch * steps + step) for step in range(steps)])
+        for epoch in (0, 1)
+    )
+    assert len(np.unique(first, axis=0)) == len(first) == asked
+    assert (sorted(first.tolist()) == sorted(second.tolist())) == (asked == 24)
+    again = retelling_of(teacher, Profile().with_facts(ring), questions, steps)
+    assert np.array_equal(again.facts(steps), retelling.facts(steps))
 
 
 @pytest.mark.parametrize("objective", ["margin", "sampled", "softmax"])
@@ -93,19 +127,20 @@ def test_old_and_new_facts_have_their_shares_of_the_gradient(
     model = Model(settings.with_changes({"sharing": sharing}))
     model.tables = made_tables(2, 12, 2, 8, scale=1.0)
     teacher = teacher_of("transe", made_tables(1, 9, 2, 8, scale=1.0))
-    retelling = Retelling.of(
-        teacher, Profile().with_facts(as_facts(PAST)), (5, 1), np.random.default_rng(0)
-    )
+    retelling = retelling_of(teacher, Profile().with_facts(as_facts(PAST)), 3, 3)
     new, gradient = Gradient.like(model.tables), Gradient.like(model.tables)
     (batch,) = batches(with_inverses(ONE_TO_MANY), 8, model.negatives, 12, np.random.default_rng(3))
     for each in (new, gradient):
         model.objective.add_gradient(model.tables, batch, each)
-    loss = retelling.add_gradient(model, 0.3, gradient, np.random.default_rng(4))
+    loss = retelling.add_gradient(model, 0.3, 1, gradient, np.random.default_rng(4))
 
-    generator, old = np.random.default_rng(4), Gradient.like(model.tables)
-    generator.integers(0, 1, 5)
-    (told,) = batches(retelling.facts[:, 0], 5, model.negatives, 12, generator, sharing)
-    assert loss == pytest.approx(0.3 * model.objective.add_gradient(model.tables, told, old))
+    generator, old, facts = (
+        np.random.default_rng(4),
+        Gradient.like(model.tables),
+        retelling.facts(1),
+    )
+    (batch,) = batches(facts, len(facts), model.negatives, 12, generator, sharing)
+    assert loss == pytest.approx(0.3 * model.objective.add_gradient(model.tables, batch, old))
     for part, mine, yours in zip(gradient, new, old, strict=True):
         expected = 0.7 * mine.values + 0.3 * yours.values
         torch.testing.assert_close(part.values, expected, rtol=1e-4, atol=1e-6)
