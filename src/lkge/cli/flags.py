@@ -40,7 +40,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "alpha": (STRENGTH, "α: weight of the pull towards the old embeddings (LKGE, EWC, SI)."),
     "beta": (LKGE, "β: weight of the masked autoencoder."),
     "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),
-    "distillation": (STRENGTH, "δ: weight of old answers against new facts (evergreen); 0: none."),
+    "distillation": (STRENGTH, "δ: weight of old facts against new ones (evergreen); 0: none."),
     "questions": (STRENGTH, "Old questions that evergreen asks again with every batch."),
     "profile": (STRENGTH, "Evergreen keeps which questions were asked; off: it guesses them."),
     "carried_sums": (STRENGTH, "Evergreen's optimizer goes on with what it has gathered."),
