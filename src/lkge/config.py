@@ -115,7 +115,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "n3": 0.05,
         "sparse_n3": True,
         "averaging": True,
-        "questions": 600,
+        "questions": 200,
         "max_epochs": 20,
         "patience": 1,
         "least_gain": 0.002,

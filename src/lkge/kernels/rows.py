@@ -37,6 +37,14 @@ class RowGradient:
         self.values[rows] += values
         self.touched[rows] = 1
 
+    def scale(self, factor: float) -> None:
+        """Multiply the touched rows."""
+        rows = self.rows()
+        if len(rows) == len(self.values):
+            self.values.mul_(factor)
+        else:
+            self.values[rows] *= factor
+
     def clear(self, rows: Tensor) -> None:
         """Forget the given rows; with `self.rows()` the gradient is zero again."""
         self.values[rows] = 0.0

@@ -1,13 +1,14 @@
-"""Evergreen: tell the old facts again as the last model knows them, and learn the new ones.
+"""Evergreen: old facts as the last model tells them, old answers as it gave them, and new facts.
 
-    L = (1 - λ) · L_new + λ · L_old,    λ = δ·|D_old| / (δ·|D_old| + |D_i|),
+    L = (1 - λ) · L_new + λ · (½ L_told + ½ L_held),    λ = δ·|D_old| / (δ·|D_old| + |D_i|).
 
-L_old the loss of facts that the last tables tell, newcomers among its candidates. Old facts are
-gone; their profile, how often each entity took each relation, tells which questions to ask again,
-how many answers each had, and who may have been one. Without a profile questions are made up, and
-the last model's softmax is the target where a softmax over all entities is learned. The squared
-gradients that Adagrad has summed up stay with the rows: what has much evidence moves little, what
-is new moves fast.
+Old facts are gone; their profile, how often each entity took each relation, tells which questions
+to ask again. L_told is the loss of facts that the last tables tell, as many of each question as it
+had; L_held is the cross-entropy of the last softmax and the model's, which runs over newcomers too.
+The one learns old facts on, the other holds what was believed of all else. Without a profile
+questions are made up, and only held; where the model learns from no softmax over all entities, or
+that is no matrix product, they are only told. The squared gradients that Adagrad has summed up
+stay with the rows: what has much evidence moves little, what is new moves fast.
 """
 
 from __future__ import annotations
@@ -93,16 +94,11 @@ class Evergreen(Method):
         if self._share:
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
         if len(self._asked.counts) and self._share:
-            if self._distils(model):
+            held = model.score.is_bilinear and self.settings.objective == "softmax"
+            if held:
                 self._distillation = distillation(model.score, self._old, model.fused)
-            else:
+            if self.settings.profile or not held:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
-
-    def _distils(self, model: Model) -> bool:
-        """Whether old answers are held as they are: a made-up question has no number of answers,
-        but a softmax, where that is cheap and of the kind that is learned."""
-        learned = model.score.is_bilinear and self.settings.objective == "softmax"
-        return learned and not self.settings.profile
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -119,17 +115,20 @@ class Evergreen(Method):
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
-        generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
-        if self._retelling is not None:
-            return self._retelling.add_gradient(
-                model, self._share, self._steps, gradient, generator
-            )
-        if self._distillation is None:
+        told, held = self._retelling, self._distillation
+        kinds = (told is not None) + (held is not None)
+        if not kinds:
             return 0.0
-        asked, shares = self._asked.draw(self.settings.questions, generator)
         for part in gradient:
-            part.values.mul_(1 - self._share)
-        return self._distillation.add_gradient(model.tables, asked, self._share * shares, gradient)
+            part.scale(1 - self._share)
+        loss, weight = 0.0, self._share / kinds
+        generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
+        if told is not None:
+            loss += told.add_gradient(model, weight, self._steps, gradient, generator)
+        if held is not None:
+            asked, shares = self._asked.draw(self.settings.questions, generator)
+            loss += held.add_gradient(model.tables, asked, weight * shares, gradient)
+        return loss
 
     def after_step(self, model: Model, gradient: Gradient) -> None:
         """Other questions next time."""

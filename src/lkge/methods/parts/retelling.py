@@ -70,20 +70,22 @@ class Retelling:
     def add_gradient(
         self,
         model: Model,
-        share: float,
+        weight: float,
         step: int,
         gradient: Gradient,
         generator: np.random.Generator,
     ) -> float:
-        """Learn the facts of a step as if they were new: make a gradient g of new facts
-        (1 - λ) g + λ g_old, λ = `share`. Return λ times the loss of old facts."""
+        """Add `weight` times the gradient of the facts of a step, learned as if they were new;
+        return `weight` times their loss."""
         facts, entities = self.facts(step), len(model.tables.entity)
         sharing = model.settings.sharing
         (batch,) = batches(facts, len(facts), model.negatives, entities, generator, sharing)
-        _scale(gradient, (1 - share) / share)
+        for part in gradient:
+            part.scale(1 / weight)
         loss = model.objective.add_gradient(model.tables, batch, gradient)
-        _scale(gradient, share)
-        return share * loss
+        for part in gradient:
+            part.scale(weight)
+        return weight * loss
 
 
 def answerers(profile: Profile, num_relations: int) -> list[Entities]:
@@ -130,13 +132,3 @@ def _answered(
         best = scores.topk(int(wanted.max()), dim=1).indices.cpu().numpy()
         for place, found, count in zip(asked, best, wanted, strict=True):
             yield int(place), candidates[found[:count]]
-
-
-def _scale(gradient: Gradient, factor: float) -> None:
-    """Multiply what has been touched."""
-    for part in gradient:
-        rows = part.rows()
-        if len(rows) == len(part.values):
-            part.values.mul_(factor)
-        else:
-            part.values[rows] *= factor
