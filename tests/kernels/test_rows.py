@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from lkge.kernels.rows import RowGradient
@@ -28,3 +29,12 @@ def test_clearing_some_rows_keeps_the_others() -> None:
     gradient.clear(torch.tensor([0]))
     assert gradient.rows().tolist() == [2]
     assert gradient.values.tolist() == [[0, 0], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("rows", [[0, 2], [0, 1, 2]], ids=["some rows", "all rows"])
+def test_scaling_multiplies_what_is_touched(rows: list[int]) -> None:
+    gradient = RowGradient.like(torch.ones(3, 2))
+    gradient.add(torch.tensor(rows), torch.ones(len(rows), 2))
+    gradient.scale(0.25)
+    assert gradient.rows().tolist() == rows
+    assert gradient.values[:, 0].tolist() == [0.25 if row in rows else 0 for row in range(3)]
