@@ -139,6 +139,7 @@ CHOICES: dict[str, Any] = {
     "optimizer": "adagrad",
     "objective": "softmax",
     "label_smoothing": 0.25,
+    "told": 0.25,
     "omega": "squared",
     "backend": "torch",
 }

@@ -32,6 +32,7 @@ CHOICES: dict[str, Any] = {
     "objective": st.sampled_from(OBJECTIVES),
     "omega": st.sampled_from(OMEGAS),
     "backend": st.sampled_from(BACKENDS),
+    "told": st.floats(min_value=0, max_value=1),
     "label_smoothing": st.floats(min_value=0, max_value=1, exclude_max=True),
 }
 LEAST = {"seed": 0}
@@ -101,6 +102,8 @@ def test_awkward_text_survives(text: str) -> None:
         ({"optimizer": "sgd"}, ["optimizer", "'sgd'", "adam or adagrad"]),
         ({"objective": "hinge"}, ["objective", "margin, softmax, sampled"]),
         ({"adversarial": -1.0}, ["adversarial", "zero or more"]),
+        ({"told": 1.5}, ["told", "from 0 to 1"]),
+        ({"told": math.nan}, ["told"]),
         ({"label_smoothing": -0.1}, ["label_smoothing", "zero or more"]),
         ({"label_smoothing": 1.0}, ["label_smoothing", "below 1"]),
         ({"label_smoothing": math.nan}, ["label_smoothing"]),

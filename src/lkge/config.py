@@ -48,6 +48,7 @@ class Settings:
     beta: float = 0.1
     omega: str = "printed"
     distillation: float = 1.0
+    told: float = 0.5
     questions: int = 600
     profile: bool = True
     carried_sums: bool = True
@@ -78,6 +79,7 @@ class Settings:
         for name in ("learning_rate", *weights):
             _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "finite")
         _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above zero")
+        _require(0 <= self.told <= 1, "told", self.told, "from 0 to 1")
         _require(self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "below 1")
         _require(self.optimizer in OPTIMIZERS, "optimizer", self.optimizer, " or ".join(OPTIMIZERS))
         _require(self.objective in OBJECTIVES, "objective", self.objective, ", ".join(OBJECTIVES))

@@ -41,7 +41,7 @@ def second_snapshot(settings: Settings) -> tuple[Evergreen, Model, Tables]:
 
 
 def expected_memory(model: Model, old: Tables) -> torch.Tensor:
-    """Half the loss of old facts as the old tables tell them, -log p and N3, and half the
+    """κ times the loss of old facts as the old tables tell them, -log p and N3, and 1 - κ times the
     cross-entropy of their answers and those of today, by torch alone; means over old facts.
 
     (h, r, ?) has as many answers as it had, the best of those that ever answered for r."""
@@ -61,7 +61,8 @@ def expected_memory(model: Model, old: Tables) -> torch.Tensor:
             rows = torch.stack([model.tables.entity[head], between, model.tables.entity[tail]])
             moduli = (rows[:, :2].square() + rows[:, 2:].square()).sqrt()
             told = told + surprise[tail] + n3 * moduli.pow(3).sum()
-    return (told + held) / (2 * len(edges))
+    kappa = model.settings.told
+    return (kappa * told + (1 - kappa) * held) / len(edges)
 
 
 def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
@@ -74,9 +75,12 @@ def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
 
 @pytest.mark.parametrize("strength", [0.5, 1.0])
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_new_facts_and_told_ones_weigh_as_many_as_they_are(backend: str, strength: float) -> None:
+@pytest.mark.parametrize("told", [0.0, 0.3, 1.0])
+def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
+    backend: str, strength: float, told: float
+) -> None:
     method, model, old = second_snapshot(
-        SETTINGS.with_changes({"backend": backend, "distillation": strength})
+        SETTINGS.with_changes({"backend": backend, "distillation": strength, "told": told})
     )
     share = strength * len(PAST) / (strength * len(PAST) + len(NEW))
     model.expect(method.facts_per_entity(with_inverses(SECOND.train), SECOND))

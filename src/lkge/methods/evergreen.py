@@ -1,6 +1,6 @@
 """Evergreen: old facts as the last model tells them, old answers as it gave them, and new facts.
 
-    L = (1 - λ) · L_new + λ · (½ L_told + ½ L_held),    λ = δ·|D_old| / (δ·|D_old| + |D_i|).
+    L = (1 - λ) · L_new + λ · (κ L_told + (1 - κ) L_held),    λ = δ·|D_old| / (δ·|D_old| + |D_i|).
 
 Old facts are gone; their profile, how often each entity took each relation, tells which questions
 to ask again. L_told is the loss of facts that the last tables tell, as many of each question as it
@@ -68,7 +68,7 @@ class Evergreen(Method):
         self._old = no_tables(settings.dim, settings.device)
         self._distillation: Distillation | None = None
         self._retelling: Retelling | None = None
-        self._share = 0.0
+        self._share = self._told = 0.0
         self._snapshot = 0
         self._steps = 0
 
@@ -94,11 +94,17 @@ class Evergreen(Method):
         if self._share:
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
         if len(self._asked.counts) and self._share:
-            held = model.score.is_bilinear and self.settings.objective == "softmax"
-            if held:
+            self._told = self._told_share(model)
+            if self._told < 1:
                 self._distillation = distillation(model.score, self._old, model.fused)
-            if self.settings.profile or not held:
+            if self._told > 0:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
+
+    def _told_share(self, model: Model) -> float:
+        """κ: all where answers cannot be held, none where nobody knows how many there were."""
+        if not (model.score.is_bilinear and self.settings.objective == "softmax"):
+            return 1.0
+        return self.settings.told if self.settings.profile else 0.0
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -115,19 +121,18 @@ class Evergreen(Method):
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
-        told, held = self._retelling, self._distillation
-        kinds = (told is not None) + (held is not None)
-        if not kinds:
+        if self._retelling is None and self._distillation is None:
             return 0.0
         for part in gradient:
             part.scale(1 - self._share)
-        loss, weight = 0.0, self._share / kinds
+        told, loss = self._told * self._share, 0.0
         generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
-        if told is not None:
-            loss += told.add_gradient(model, weight, self._steps, gradient, generator)
-        if held is not None:
+        if self._retelling is not None:
+            loss += self._retelling.add_gradient(model, told, self._steps, gradient, generator)
+        if self._distillation is not None:
             asked, shares = self._asked.draw(self.settings.questions, generator)
-            loss += held.add_gradient(model.tables, asked, weight * shares, gradient)
+            weights = (self._share - told) * shares
+            loss += self._distillation.add_gradient(model.tables, asked, weights, gradient)
         return loss
 
     def after_step(self, model: Model, gradient: Gradient) -> None:
