@@ -41,7 +41,10 @@ HELP: Mapping[str, tuple[str, str]] = {
     "beta": (LKGE, "β: weight of the masked autoencoder."),
     "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),
     "distillation": (STRENGTH, "δ: weight of old facts against new ones (evergreen); 0: none."),
-    "told": (STRENGTH, "κ: share of old facts that is told, not held (evergreen)."),
+    "told": (
+        STRENGTH,
+        "How much of the old is told, not held, if nothing is new but facts (evergreen).",
+    ),
     "questions": (STRENGTH, "Old questions that evergreen asks again with every batch."),
     "profile": (STRENGTH, "Evergreen keeps which questions were asked; off: it guesses them."),
     "carried_sums": (STRENGTH, "Evergreen's optimizer goes on with what it has gathered."),

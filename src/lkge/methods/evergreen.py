@@ -44,6 +44,9 @@ FIRST_PATIENCE = 3
 REFUTATION = 100
 """New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
 steps."""
+TOLD_FOR_HELD = 3
+"""Questions of a step that are told, for each that is held: a few of them are a noisy sample of old
+facts, where what is held has no noise as long as nothing changes."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
@@ -94,17 +97,23 @@ class Evergreen(Method):
         if self._share:
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
         if len(self._asked.counts) and self._share:
-            self._told = self._told_share(model)
+            self._told = self._told_share(model, snapshot.train)
             if self._told < 1:
                 self._distillation = distillation(model.score, self._old, model.fused)
             if self._told > 0:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
 
-    def _told_share(self, model: Model) -> float:
-        """κ: all where answers cannot be held, none where nobody knows how many there were."""
+    def _told_share(self, model: Model, new: Facts) -> float:
+        """κ: all where answers cannot be held, none where nobody knows how many there were, and
+        else in proportion to the new facts that are about nothing new: these revise what was
+        believed."""
         if not (model.score.is_bilinear and self.settings.objective == "softmax"):
             return 1.0
-        return self.settings.told if self.settings.profile else 0.0
+        if not self.settings.profile or not len(new):
+            return 0.0
+        entities, relations = len(self._old.entity), len(self._old.relation)
+        about_old = (new[:, (0, 2)] < entities).all(axis=1) & (new[:, 1] < relations)
+        return self.settings.told * float(about_old.mean())
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -203,7 +212,7 @@ class Evergreen(Method):
             answerers(self._asked, num_relations)
             if self.settings.profile
             else [everyone] * num_relations,
-            self.settings.questions,
+            TOLD_FOR_HELD * self.settings.questions,
             max(1, math.ceil(facts / self.batch_size(facts))),
             partial(stream, self.settings.seed, RETELL, self._snapshot),
         )
