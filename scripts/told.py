@@ -1,0 +1,69 @@
+"""How much of what evergreen would tell of old facts is true, after each snapshot.
+
+    python scripts/told.py --dataset FACT --snapshots 1 --data dataset.zip
+
+All questions that have been answered are asked of the tables that were learned, and what they tell
+(`lkge.methods.parts.retelling`) is compared with the facts, which this script keeps to that end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from lkge import api
+from lkge.config import Settings, settings_with
+from lkge.data.snapshots import Snapshot, among, no_facts, with_inverses
+from lkge.learning.loop import Loop
+from lkge.methods import register
+from lkge.methods.evergreen import Evergreen
+from lkge.methods.parts.retelling import answerers, told
+from lkge.models.model import Model
+from lkge.models.predictor import TablePredictor
+
+
+@register
+class Witnessed(Evergreen):
+    """Evergreen, and someone who remembers the facts."""
+
+    name: ClassVar[str] = "evergreen-witnessed"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.facts_so_far = no_facts()
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Compare what is told with what was true."""
+        super().end(model, snapshot)
+        self.facts_so_far = np.concatenate([self.facts_so_far, with_inverses(snapshot.train)])
+        teacher, profile = TablePredictor.of(model.tables, model.score, model.fused), self._profile
+        candidates = answerers(profile, len(model.tables.relation))
+        facts = told(teacher, profile, np.arange(len(profile.counts)), candidates)
+        share = among(facts, self.facts_so_far).mean()
+        print(f"snapshot {snapshot.index}: {len(facts):,} facts told, {share:.1%} of them true")
+
+
+def main() -> None:
+    """Learn some snapshots and look."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--snapshots", type=int, default=None)
+    parser.add_argument("--data", type=Path, default=None)
+    options = parser.parse_args()
+    changes = {name: json.loads(text) for name, text in (p.split("=", 1) for p in options.set)}
+    settings = settings_with({**changes, "method": Witnessed.name}, preset="evergreen")
+    graph = api.load(options.dataset, options.data)
+    few = dataclasses.replace(graph, snapshots=graph.snapshots[: options.snapshots])
+    Loop(few, settings).run()
+
+
+if __name__ == "__main__":
+    main()
