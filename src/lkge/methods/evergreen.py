@@ -5,9 +5,10 @@
 Old facts are gone; their profile, how often each entity took each relation, tells which questions
 to ask again. L_told is the loss of facts that the last tables tell, as many of each question as it
 had; L_held is the cross-entropy of the last softmax and the model's, which runs over newcomers too.
-The one learns old facts on, the other holds what was believed of all else. Without a profile
-questions are made up, and only held; where the model learns from no softmax over all entities, or
-that is no matrix product, they are only told. The squared gradients that Adagrad has summed up
+The one learns old facts on, the other holds what was believed of all else; κ is half the share of
+new facts that are about nothing new, and so revise what was believed. Without a profile questions
+are made up, and only held; where the model learns from no softmax over all entities, or that is no
+matrix product, they are only told. The squared gradients that Adagrad has summed up
 stay with the rows: what has much evidence moves little, what is new moves fast.
 """
 
