@@ -226,7 +226,18 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
 
 
 @pytest.mark.parametrize("old", [1, 50])
-def test_a_step_tells_no_more_however_much_is_old(old: int) -> None:
+@pytest.mark.parametrize(
+    ("new", "asked"),
+    [
+        ([(0, 0, 3)], 21),
+        ([(0, 0, 3), (0, 4, 3), (1, 4, 2), (2, 4, 3)], 6),
+        ([(0, 0, 3), (0, 4, 3)], 11),
+    ],
+    ids=["all old", "a quarter old", "half old"],
+)
+def test_a_step_tells_by_what_is_new_and_not_by_how_much_is_old(
+    new: list[tuple[int, int, int]], asked: int, old: int
+) -> None:
     settings = SETTINGS.with_changes({"questions": 7})
     method, model = Evergreen(settings), Model(settings)
     facts = as_facts([(k, 0, k + 1) for k in range(old)])
@@ -234,9 +245,9 @@ def test_a_step_tells_no_more_however_much_is_old(old: int) -> None:
     method.grow(model, first)
     method.end(model, dataclasses.replace(first, train=facts))
     method.grow(model, second)
-    method.begin(model, second)
+    method.begin(model, dataclasses.replace(second, train=as_facts(new)))
     assert method._retelling is not None
-    assert len(method._retelling.facts(0)) == min(3 * 7, 2 * old)
+    assert len(method._retelling.facts(0)) == min(asked, 2 * old)
 
 
 DISTANCE = SETTINGS.with_changes({"score": "transe", "objective": "sampled", "n3": 0.0})
