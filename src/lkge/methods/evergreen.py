@@ -45,9 +45,6 @@ FIRST_PATIENCE = 3
 REFUTATION = 100
 """New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
 steps."""
-TOLD_FOR_HELD = 3
-"""Questions of a step that are told, for each that is held, where both count alike: a few of them
-are a noisy sample of old facts, where what is held has no noise as long as nothing changes."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
@@ -213,7 +210,7 @@ class Evergreen(Method):
             answerers(self._asked, num_relations)
             if self.settings.profile
             else [everyone] * num_relations,
-            math.ceil(TOLD_FOR_HELD * self.settings.questions * min(1.0, 2 * self._told)),
+            math.ceil(self.settings.questions * min(1.0, 2 * self._told)),
             max(1, math.ceil(facts / self.batch_size(facts))),
             partial(stream, self.settings.seed, RETELL, self._snapshot),
         )
