@@ -230,8 +230,8 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
     ("new", "asked"),
     [
         ([(0, 0, 3)], 7),
-        ([(0, 0, 3), (0, 4, 3), (1, 4, 2), (2, 4, 3)], 2),
-        ([(0, 0, 3), (0, 4, 3)], 4),
+        ([(0, 0, 3), (0, 4, 3), (1, 4, 2), (2, 4, 3)], 3),
+        ([(0, 0, 3), (0, 4, 3)], 6),
     ],
     ids=["all old", "a quarter old", "half old"],
 )
@@ -248,6 +248,27 @@ def test_a_step_tells_by_what_is_new_and_not_by_how_much_is_old(
     method.begin(model, dataclasses.replace(second, train=as_facts(new)))
     assert method._retelling is not None
     assert len(method._retelling.facts(0)) == min(asked, 2 * old)
+
+
+@pytest.mark.parametrize(("told", "held"), [(0.0, 8), (0.5, 4), (0.9, 1)])
+def test_fewer_questions_are_held_where_more_is_told(
+    told: float, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    draw = Profile.draw
+    monkeypatch.setattr(
+        Profile,
+        "draw",
+        lambda self, size, generator: asked.append(size) or draw(self, size, generator),
+    )
+    settings = SETTINGS.with_changes({"questions": 8, "told": told})
+    method, model = Evergreen(settings), Model(settings)
+    method.grow(model, FIRST)
+    method.end(model, FIRST)
+    method.grow(model, SECOND)
+    method.begin(model, dataclasses.replace(SECOND, train=as_facts([(0, 0, 3)])))
+    method.penalty(model, Gradient.like(model.tables))
+    assert asked == [held]
 
 
 DISTANCE = SETTINGS.with_changes({"score": "transe", "objective": "sampled", "n3": 0.0})

@@ -5,11 +5,11 @@
 Old facts are gone; their profile, how often each entity took each relation, tells which questions
 to ask again. L_told is the loss of facts that the last tables tell, as many of each question as it
 had; L_held is the cross-entropy of the last softmax and the model's, which runs over newcomers too.
-The one learns old facts on, the other holds what was believed of all else; κ is half the share of
-new facts that are about nothing new, and so revise what was believed. Without a profile questions
-are made up, and only held; where the model learns from no softmax over all entities, or that is no
-matrix product, they are only told. The squared gradients that Adagrad has summed up
-stay with the rows: what has much evidence moves little, what is new moves fast.
+The one learns old facts on, the other holds what was believed of all else; κ is three quarters of
+the share of new facts that are about nothing new, and so revise what was believed. Without a
+profile questions are made up, and only held; where the model learns from no softmax over all
+entities, or that is no matrix product, they are only told. The squared gradients that Adagrad has
+summed up stay with the rows: what has much evidence moves little, what is new moves fast.
 """
 
 from __future__ import annotations
@@ -113,6 +113,17 @@ class Evergreen(Method):
         about_old = (new[:, (0, 2)] < entities).all(axis=1) & (new[:, 1] < relations)
         return self.settings.told * float(about_old.mean())
 
+    @property
+    def _num_held(self) -> int:
+        """Questions of a step that are held."""
+        return math.ceil((1 - self._told) * self.settings.questions)
+
+    @property
+    def _num_told(self) -> int:
+        """Questions of a step that are told; more than their share, as they are a noisy sample of
+        old facts, where what is held has no noise as long as nothing changes."""
+        return math.ceil(min(1.0, 2 * self._told) * self.settings.questions)
+
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
         return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
@@ -137,7 +148,7 @@ class Evergreen(Method):
         if self._retelling is not None:
             loss += self._retelling.add_gradient(model, told, self._steps, gradient, generator)
         if self._distillation is not None:
-            asked, shares = self._asked.draw(self.settings.questions, generator)
+            asked, shares = self._asked.draw(self._num_held, generator)
             weights = (self._share - told) * shares
             loss += self._distillation.add_gradient(model.tables, asked, weights, gradient)
         return loss
@@ -210,7 +221,7 @@ class Evergreen(Method):
             answerers(self._asked, num_relations)
             if self.settings.profile
             else [everyone] * num_relations,
-            math.ceil(self.settings.questions * min(1.0, 2 * self._told)),
+            self._num_told,
             max(1, math.ceil(facts / self.batch_size(facts))),
             partial(stream, self.settings.seed, RETELL, self._snapshot),
         )
