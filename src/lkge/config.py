@@ -48,7 +48,7 @@ class Settings:
     beta: float = 0.1
     omega: str = "printed"
     distillation: float = 1.0
-    told: float = 0.75
+    told: float = 0.5
     questions: int = 600
     profile: bool = True
     carried_sums: bool = True

@@ -229,7 +229,7 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
 @pytest.mark.parametrize(
     ("new", "asked"),
     [
-        ([(0, 0, 3)], 7),
+        ([(0, 0, 3)], 11),
         ([(0, 0, 3), (0, 4, 3), (1, 4, 2), (2, 4, 3)], 3),
         ([(0, 0, 3), (0, 4, 3)], 6),
     ],
@@ -250,9 +250,13 @@ def test_a_step_tells_by_what_is_new_and_not_by_how_much_is_old(
     assert len(method._retelling.facts(0)) == min(asked, 2 * old)
 
 
-@pytest.mark.parametrize(("told", "held"), [(0.0, 8), (0.5, 4), (0.9, 1)])
-def test_fewer_questions_are_held_where_more_is_told(
-    told: float, held: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("new", "held", "size"),
+    [([(0, 0, 3)], 4, 1600), ([(0, 0, 3), (0, 4, 3)], 6, 1200), ([(0, 4, 3)], 8, 800)],
+    ids=["all old", "half old", "nothing old"],
+)
+def test_fewer_questions_are_held_and_more_is_learned_where_more_is_revised(
+    new: list[tuple[int, int, int]], held: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
     draw = Profile.draw
@@ -261,14 +265,15 @@ def test_fewer_questions_are_held_where_more_is_told(
         "draw",
         lambda self, size, generator: asked.append(size) or draw(self, size, generator),
     )
-    settings = SETTINGS.with_changes({"questions": 8, "told": told})
+    settings = SETTINGS.with_changes({"questions": 8})
     method, model = Evergreen(settings), Model(settings)
     method.grow(model, FIRST)
     method.end(model, FIRST)
     method.grow(model, SECOND)
-    method.begin(model, dataclasses.replace(SECOND, train=as_facts([(0, 0, 3)])))
+    method.begin(model, dataclasses.replace(SECOND, train=as_facts(new)))
     method.penalty(model, Gradient.like(model.tables))
     assert asked == [held]
+    assert method.batch_size(10**6) == size
 
 
 DISTANCE = SETTINGS.with_changes({"score": "transe", "objective": "sampled", "n3": 0.0})

@@ -5,11 +5,11 @@
 Old facts are gone; their profile, how often each entity took each relation, tells which questions
 to ask again. L_told is the loss of facts that the last tables tell, as many of each question as it
 had; L_held is the cross-entropy of the last softmax and the model's, which runs over newcomers too.
-The one learns old facts on, the other holds what was believed of all else; κ is three quarters of
-the share of new facts that are about nothing new, and so revise what was believed. Without a
-profile questions are made up, and only held; where the model learns from no softmax over all
-entities, or that is no matrix product, they are only told. The squared gradients that Adagrad has
-summed up stay with the rows: what has much evidence moves little, what is new moves fast.
+The one learns old facts on, the other holds what was believed of all else; κ is half the share of
+new facts that are about nothing new, and so revise what was believed. Without a profile questions
+are made up, and only held; where the model learns from no softmax over all entities, or that is no
+matrix product, they are only told. The squared gradients that Adagrad has summed up stay with the
+rows: what has much evidence moves little, what is new moves fast.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ FIRST_PATIENCE = 3
 REFUTATION = 100
 """New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
 steps."""
+MOST_TOLD = 1.5
+"""Questions of a step that are told, at most, for each of `questions`."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
@@ -69,7 +71,7 @@ class Evergreen(Method):
         self._old = no_tables(settings.dim, settings.device)
         self._distillation: Distillation | None = None
         self._retelling: Retelling | None = None
-        self._share = self._told = 0.0
+        self._share = self._told = self._revised = 0.0
         self._snapshot = 0
         self._steps = 0
 
@@ -95,42 +97,45 @@ class Evergreen(Method):
         if self._share:
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
         if len(self._asked.counts) and self._share:
-            self._told = self._told_share(model, snapshot.train)
+            self._revised = self._revised_share(snapshot.train)
+            self._told = self._told_share(model)
             if self._told < 1:
                 self._distillation = distillation(model.score, self._old, model.fused)
             if self._told > 0:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
 
-    def _told_share(self, model: Model, new: Facts) -> float:
-        """κ: all where answers cannot be held, none where nobody knows how many there were, and
-        else in proportion to the new facts that are about nothing new: these revise what was
-        believed."""
-        if not (model.score.is_bilinear and self.settings.objective == "softmax"):
-            return 1.0
-        if not self.settings.profile or not len(new):
-            return 0.0
+    def _revised_share(self, new: Facts) -> float:
+        """The share of new facts that are about nothing new: these revise what was believed."""
         entities, relations = len(self._old.entity), len(self._old.relation)
         about_old = (new[:, (0, 2)] < entities).all(axis=1) & (new[:, 1] < relations)
-        return self.settings.told * float(about_old.mean())
+        return float(about_old.mean()) if len(new) else 0.0
+
+    def _told_share(self, model: Model) -> float:
+        """κ: all where answers cannot be held, none where nobody knows how many there were, and
+        else in proportion to what is revised."""
+        if not (model.score.is_bilinear and self.settings.objective == "softmax"):
+            return 1.0
+        return self.settings.told * self._revised if self.settings.profile else 0.0
 
     @property
     def _num_held(self) -> int:
-        """Questions of a step that are held."""
-        return math.ceil((1 - self._told) * self.settings.questions)
+        """Questions of a step that are held; half as many where all is revised."""
+        return math.ceil((1 - self._revised / 2) * self.settings.questions)
 
     @property
     def _num_told(self) -> int:
         """Questions of a step that are told; more than their share, as they are a noisy sample of
         old facts, where what is held has no noise as long as nothing changes."""
-        return math.ceil(min(1.0, 2 * self._told) * self.settings.questions)
+        return math.ceil(MOST_TOLD * min(1.0, 2 * self._told) * self.settings.questions)
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
         return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
 
     def batch_size(self, facts: int) -> int:
-        """Smaller where an epoch would have few steps."""
-        return min(self.settings.batch_size, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
+        """Twice as large where all is revised, smaller where an epoch would have few steps."""
+        wanted = math.ceil((1 + self._revised) * self.settings.batch_size)
+        return min(wanted, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
 
     def patience(self, snapshot: Snapshot) -> int:
         """More where nothing has been learned yet."""
