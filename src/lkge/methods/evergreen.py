@@ -71,7 +71,7 @@ class Evergreen(Method):
         self._old = no_tables(settings.dim, settings.device)
         self._distillation: Distillation | None = None
         self._retelling: Retelling | None = None
-        self._share = self._told = self._revised = 0.0
+        self._share = self._told = 0.0
         self._snapshot = 0
         self._steps = 0
 
@@ -97,43 +97,46 @@ class Evergreen(Method):
         if self._share:
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
         if len(self._asked.counts) and self._share:
-            self._revised = self._revised_share(snapshot.train)
-            self._told = self._told_share(model)
+            self._told = self._told_share(model, snapshot.train)
             if self._told < 1:
                 self._distillation = distillation(model.score, self._old, model.fused)
             if self._told > 0:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
 
-    def _revised_share(self, new: Facts) -> float:
-        """The share of new facts that are about nothing new: these revise what was believed."""
-        entities, relations = len(self._old.entity), len(self._old.relation)
-        about_old = (new[:, (0, 2)] < entities).all(axis=1) & (new[:, 1] < relations)
-        return float(about_old.mean()) if len(new) else 0.0
-
-    def _told_share(self, model: Model) -> float:
+    def _told_share(self, model: Model, new: Facts) -> float:
         """κ: all where answers cannot be held, none where nobody knows how many there were, and
-        else in proportion to what is revised."""
+        else in proportion to the new facts that are about nothing new: these revise what was
+        believed."""
         if not (model.score.is_bilinear and self.settings.objective == "softmax"):
             return 1.0
-        return self.settings.told * self._revised if self.settings.profile else 0.0
+        if not self.settings.profile or not len(new):
+            return 0.0
+        entities, relations = len(self._old.entity), len(self._old.relation)
+        about_old = (new[:, (0, 2)] < entities).all(axis=1) & (new[:, 1] < relations)
+        return self.settings.told * float(about_old.mean())
+
+    @property
+    def _revised(self) -> float:
+        """From 0, where nothing is told, to 1, where it counts as much as what is held, or more."""
+        return min(1.0, 2 * self._told)
 
     @property
     def _num_held(self) -> int:
-        """Questions of a step that are held; half as many where all is revised."""
-        return math.ceil((1 - self._revised / 2) * self.settings.questions)
+        """Questions of a step that are held."""
+        return math.ceil((1 - self._told) * self.settings.questions)
 
     @property
     def _num_told(self) -> int:
         """Questions of a step that are told; more than their share, as they are a noisy sample of
         old facts, where what is held has no noise as long as nothing changes."""
-        return math.ceil(MOST_TOLD * min(1.0, 2 * self._told) * self.settings.questions)
+        return math.ceil(MOST_TOLD * self._revised * self.settings.questions)
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
         return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
 
     def batch_size(self, facts: int) -> int:
-        """Twice as large where all is revised, smaller where an epoch would have few steps."""
+        """Larger where old facts are told, smaller where an epoch would have few steps."""
         wanted = math.ceil((1 + self._revised) * self.settings.batch_size)
         return min(wanted, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
 
