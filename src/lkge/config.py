@@ -110,7 +110,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "method": "evergreen",
         "score": "complex",
         "dim": 200,
-        "batch_size": 800,
+        "batch_size": 1500,
         "optimizer": "adagrad",
         "learning_rate": 0.3,
         "objective": "softmax",
@@ -120,7 +120,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "questions": 400,
         "max_epochs": 20,
         "patience": 1,
-        "least_gain": 0.005,
+        "least_gain": 0.002,
         "transfer": False,
     }
 )

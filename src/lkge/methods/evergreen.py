@@ -136,8 +136,10 @@ class Evergreen(Method):
         return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
 
     def batch_size(self, facts: int) -> int:
-        """Larger where old facts are told, smaller where an epoch would have few steps."""
-        wanted = math.ceil((1 + self._revised) * self.settings.batch_size)
+        """Smaller where old questions are held beside new facts, and where an epoch would have few
+        steps."""
+        held = 0.0 if self._distillation is None else 1 - self._revised
+        wanted = math.ceil((1 - held / 2) * self.settings.batch_size)
         return min(wanted, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
 
     def patience(self, snapshot: Snapshot) -> int:
