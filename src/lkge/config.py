@@ -48,7 +48,8 @@ class Settings:
     beta: float = 0.1
     omega: str = "printed"
     distillation: float = 1.0
-    told: float = 0.5
+    told: float = 1.0
+    heart: bool = True
     questions: int = 600
     profile: bool = True
     carried_sums: bool = True
@@ -120,7 +121,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "questions": 400,
         "max_epochs": 20,
         "patience": 1,
-        "least_gain": 0.002,
+        "least_gain": 0.01,
         "transfer": False,
     }
 )

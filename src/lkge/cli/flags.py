@@ -41,9 +41,10 @@ HELP: Mapping[str, tuple[str, str]] = {
     "beta": (LKGE, "β: weight of the masked autoencoder."),
     "omega": (LKGE, "How ω weighs that pull: printed (as in Eq. 10) or squared."),
     "distillation": (STRENGTH, "δ: weight of old facts against new ones (evergreen); 0: none."),
-    "told": (
+    "told": (STRENGTH, "κ: how much of the old is told as facts, not held (evergreen)."),
+    "heart": (
         STRENGTH,
-        "How much of the old is told, not held, if nothing is new but facts (evergreen).",
+        "Evergreen learns facts by heart to tell them; off: the last model tells.",
     ),
     "questions": (STRENGTH, "Old questions that evergreen asks again with every batch."),
     "profile": (STRENGTH, "Evergreen keeps which questions were asked; off: it guesses them."),

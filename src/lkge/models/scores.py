@@ -133,7 +133,13 @@ class Bilinear(ABC):
     that of the rows it is made from.
     """
 
+    name: ClassVar[str]
+    reals: ClassVar[int]
     is_bilinear: ClassVar[bool] = True
+
+    @abstractmethod
+    def identity(self, dim: int) -> Tensor:
+        """The relation that leaves all as it is."""
 
     @abstractmethod
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ asks other questions, so that no few of them are learned for all.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from lkge.data.batches import batches, question_batches
-from lkge.data.snapshots import Facts
+from lkge.data.snapshots import Facts, no_facts
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
 from lkge.models.objectives.softmax import MOST_NUMBERS, blocks_of
@@ -107,15 +108,16 @@ def told(
         for relation, asked in _by_relation(profile, places)
         for place, best in _answered(teacher, profile, asked, among[relation])
     ]
-    return np.concatenate(parts).astype(np.int32)
+    return np.concatenate([no_facts(), *parts]).astype(np.int32)
 
 
 def _by_relation(profile: Profile, places: Entities) -> Iterator[tuple[int, Entities]]:
     """The places of each relation's questions, those with few answers first."""
     relations, counts = profile.questions[places, 1], profile.counts[places]
     order = np.lexsort([counts, relations])
-    starts = np.flatnonzero(np.diff(relations[order], prepend=-1))
-    for part in np.split(places[order], starts[1:]):
+    bounds = np.append(np.flatnonzero(np.diff(relations[order], prepend=-1)), len(places))
+    for first, last in itertools.pairwise(bounds):
+        part = places[order[first:last]]
         yield int(profile.questions[part[0], 1]), part
 
 
