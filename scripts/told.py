@@ -2,8 +2,9 @@
 
     python scripts/told.py --dataset FACT --snapshots 1 --data dataset.zip
 
-All questions that have been answered are asked of the tables that were learned, and what they tell
-(`lkge.methods.parts.retelling`) is compared with the facts, which this script keeps to that end.
+All questions that have been answered are asked of the tables that were learned, and of those that
+know facts by heart. What they tell (`lkge.methods.parts.retelling`) is compared with the facts,
+which this script keeps to that end.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.retelling import answerers, told
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
+from lkge.models.tables import Tables
 
 
 @register
@@ -41,11 +43,20 @@ class Witnessed(Evergreen):
         """Compare what is told with what was true."""
         super().end(model, snapshot)
         self.facts_so_far = np.concatenate([self.facts_so_far, with_inverses(snapshot.train)])
-        teacher, profile = TablePredictor.of(model.tables, model.score, model.fused), self._profile
-        candidates = answerers(profile, len(model.tables.relation))
-        facts = told(teacher, profile, np.arange(len(profile.counts)), candidates)
-        share = among(facts, self.facts_so_far).mean()
-        print(f"snapshot {snapshot.index}: {len(facts):,} facts told, {share:.1%} of them true")
+        assert self._heart is not None
+        shares = [self._true(tables, model) for tables in (model.tables, self._heart.tables)]
+        print(
+            f"snapshot {snapshot.index}: of {len(self.facts_so_far):,} facts the model would tell "
+            f"{shares[0]:.1%}, the heart tells {shares[1]:.1%}",
+            flush=True,
+        )
+
+    def _true(self, tables: Tables, model: Model) -> float:
+        """The share of true facts among what these tables tell."""
+        teller, profile = TablePredictor.of(tables, model.score, model.fused), self._profile
+        candidates = answerers(profile, len(tables.relation))
+        facts = told(teller, profile, np.arange(len(profile.counts)), candidates)
+        return float(among(facts, self.facts_so_far).mean())
 
 
 def main() -> None:

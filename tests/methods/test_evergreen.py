@@ -231,7 +231,7 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
 
 
 @pytest.mark.parametrize("old", [1, 50])
-@pytest.mark.parametrize(("told", "asked"), [(1.0, 7), (0.4, 3)])
+@pytest.mark.parametrize(("told", "asked"), [(1.0, 14), (0.4, 6)])
 def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: int) -> None:
     settings = SETTINGS.with_changes({"questions": 7, "told": told})
     method, model = Evergreen(settings), Model(settings)

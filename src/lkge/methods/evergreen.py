@@ -51,6 +51,8 @@ steps."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
+TOLD = 2
+"""Questions of a step that are told, for each that would be held: they cost a fraction of it."""
 BESIDE_HELD, BESIDE_TOLD = 1 / 2, 1 / 5
 """New facts of a step beside old questions, for each where nothing is old."""
 
@@ -236,7 +238,7 @@ class Evergreen(Method):
             answerers(self._asked, num_relations)
             if self.settings.profile
             else [everyone] * num_relations,
-            math.ceil(self._told * self.settings.questions),
+            math.ceil(self._told * TOLD * self.settings.questions),
             max(1, math.ceil(facts / self.batch_size(facts))),
             partial(stream, self.settings.seed, RETELL, self._snapshot),
         )

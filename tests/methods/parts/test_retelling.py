@@ -11,8 +11,9 @@ from tests.methods.hand_made import PAST, as_facts
 from lkge.config import Settings
 from lkge.data.batches import batches
 from lkge.data.snapshots import Facts, with_inverses
+from lkge.methods.parts import retelling as retelling_room
 from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import Entities, Retelling, answerers, told
+from lkge.methods.parts.retelling import Entities, Retelling, answerers, rivals, told
 from lkge.models.model import Model
 from lkge.models.objectives import softmax as room
 from lkge.models.predictor import TablePredictor
@@ -115,6 +116,45 @@ def test_an_epoch_asks_no_question_twice_and_the_next_asks_others(
     assert (sorted(first.tolist()) == sorted(second.tolist())) == (asked == 24)
     again = retelling_of(teacher, Profile().with_facts(ring), questions, steps)
     assert np.array_equal(again.facts(steps), retelling.facts(steps))
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against torch alone, one fact at a time."""
+    monkeypatch.setattr(retelling_room, "FEWEST_RIVALS", 2)
+    settings = Settings(dim=8, objective="softmax", score="complex", backend=backend)
+    model = Model(settings)
+    model.tables = made_tables(2, 30, 2, 8, scale=1.0)
+    teacher = teacher_of("complex", made_tables(1, 9, 2, 8, scale=1.0))
+    retelling = retelling_of(teacher, Profile().with_facts(as_facts(PAST)), 3, 3)
+    gradient = Gradient.like(model.tables)
+    loss = retelling.add_gradient(model, 0.3, 1, gradient, np.random.default_rng(4))
+
+    facts = retelling.facts(1)
+    some = rivals(facts, 30, np.random.default_rng(4)).tolist()
+    assert 10 <= len(some) < 20
+    assert set(facts[:, (0, 2)].flatten().tolist()) <= set(some)
+    leaves = model.tables.map(lambda table: table.clone().requires_grad_())
+    expected = torch.zeros(())
+    for head, relation, tail in facts.tolist():
+        query = model.score.compose(leaves.entity[head], leaves.relation[relation])
+        answers = (leaves.entity[some] @ query).log_softmax(0)
+        expected = expected - answers[some.index(tail)] / len(facts)
+    assert loss == pytest.approx(0.3 * expected.item(), rel=1e-4)
+    for part, flow in zip(gradient, torch.autograd.grad(expected, list(leaves)), strict=True):
+        torch.testing.assert_close(part.values, 0.3 * flow, rtol=1e-3, atol=1e-6)
+        assert not part.values[part.touched == 0].any()
+
+
+@pytest.mark.parametrize(("entities", "count"), [(500, 500), (1000, 1000), (9000, 3000)])
+def test_rivals_are_a_third_but_enough(entities: int, count: int) -> None:
+    facts = as_facts([(0, 0, entities - 1)])
+    found = rivals(facts, entities, np.random.default_rng(1))
+    assert count <= len(found) <= count + 2
+    assert (np.diff(found) > 0).all()
+    assert {0, entities - 1} <= set(found.tolist())
 
 
 @pytest.mark.parametrize("objective", ["margin", "sampled", "softmax"])

@@ -9,7 +9,9 @@ asks other questions, so that no few of them are learned for all.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -26,6 +28,10 @@ from lkge.models.tables import Gradient
 BLOCK = 256
 """Questions of one relation that are answered together, at most: they want about as many
 answers."""
+
+RIVALS, FEWEST_RIVALS = 0.15, 1000
+"""The share of all entities that the answers of a step are told apart from, other ones in each, and
+how many these are at least: old facts have been told apart from all when they were learned."""
 
 Entities = NDArray[np.int64]
 Draw = Callable[[int], np.random.Generator]
@@ -76,9 +82,13 @@ class Retelling:
         gradient: Gradient,
         generator: np.random.Generator,
     ) -> float:
-        """Add `weight` times the gradient of the facts of a step, learned as if they were new;
-        return `weight` times their loss."""
+        """Add `weight` times the gradient of the facts of a step, learned as if they were new, but
+        a softmax over all entities runs over some; return `weight` times their loss."""
         facts, entities = self.facts(step), len(model.tables.entity)
+        if not model.negatives:
+            chosen = rivals(facts, entities, generator)
+            if len(chosen) < entities:
+                return _add_among(chosen, facts, model, weight, gradient, generator)
         sharing = model.settings.sharing
         (batch,) = batches(facts, len(facts), model.negatives, entities, generator, sharing)
         for part in gradient:
@@ -87,6 +97,38 @@ class Retelling:
         for part in gradient:
             part.scale(weight)
         return weight * loss
+
+
+def _add_among(
+    chosen: Entities,
+    facts: Facts,
+    model: Model,
+    weight: float,
+    gradient: Gradient,
+    generator: np.random.Generator,
+) -> float:
+    """Add `weight` times the gradient of the facts, with no entities but the chosen ones."""
+    rows = torch.from_numpy(chosen).to(model.tables.entity.device)
+    some = replace(model.tables, entity=model.tables.entity[rows])
+    renumbered = facts.copy()
+    renumbered[:, (0, 2)] = np.searchsorted(chosen, facts[:, (0, 2)])
+    (batch,) = batches(renumbered, len(facts), 0, len(chosen), generator)
+    told = Gradient.like(some)
+    loss = model.objective.add_gradient(some, batch, told)
+    for part, more in zip(gradient, told, strict=True):
+        touched = more.rows()
+        places = rows[touched] if more is told.entity else touched
+        part.add(places, weight * more.values[touched])
+    return weight * loss
+
+
+def rivals(facts: Facts, entities: int, generator: np.random.Generator) -> Entities:
+    """Some of so many entities, drawn at random, and those of the facts; each once, in order."""
+    size = max(FEWEST_RIVALS, math.ceil(RIVALS * entities))
+    if size >= entities:
+        return np.arange(entities)
+    drawn = generator.choice(entities, size, replace=False)
+    return np.union1d(facts[:, (0, 2)].astype(np.int64), drawn)
 
 
 def answerers(profile: Profile, num_relations: int) -> list[Entities]:
