@@ -151,7 +151,13 @@ LIVING: Mapping[str, Any] = MappingProxyType(
 LIVING_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "evergreen": MappingProxyType(
-            {"questions": 100, "profile": False, "max_epochs": 15, "patience": 3}
+            {
+                "questions": 100,
+                "profile": False,
+                "max_epochs": 15,
+                "patience": 3,
+                "least_gain": 0.002,
+            }
         ),
         PAPER: LIVING,
     }

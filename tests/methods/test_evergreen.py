@@ -252,8 +252,9 @@ def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: 
         ({"told": 0.5}, [4], 525),
         ({"told": 0.0}, [8], 750),
         ({"profile": False}, [8], 750),
+        ({"objective": "margin"}, [], 1500),
     ],
-    ids=["told", "half told", "held", "no profile"],
+    ids=["told", "half told", "held", "no profile", "no products"],
 )
 def test_fewer_new_facts_are_learned_beside_old_questions(
     changes: dict[str, object], held: list[int], size: int, monkeypatch: pytest.MonkeyPatch

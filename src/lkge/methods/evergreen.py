@@ -54,7 +54,8 @@ facts, but enough for a step."""
 TOLD = 2
 """Questions of a step that are told, for each that would be held: they cost a fraction of it."""
 BESIDE_HELD, BESIDE_TOLD = 1 / 2, 1 / 5
-"""New facts of a step beside old questions, for each where nothing is old."""
+"""New facts of a step beside old questions, for each where nothing is old, if they are learned by
+matrix products."""
 
 
 @register
@@ -111,7 +112,8 @@ class Evergreen(Method):
             self._asked = self._profile if self.settings.profile else self._recollected(model, new)
         if len(self._asked.counts) and self._share:
             self._told = self._told_share
-            self._beside = self._told * BESIDE_TOLD + (1 - self._told) * BESIDE_HELD
+            if _products(self.settings) is not None:
+                self._beside = self._told * BESIDE_TOLD + (1 - self._told) * BESIDE_HELD
             if self._told < 1:
                 self._distillation = distillation(model.score, self._old, model.fused)
             if self._told > 0:

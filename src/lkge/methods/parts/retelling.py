@@ -1,7 +1,7 @@
-"""Old facts as the last model tells them.
+"""Old facts as some tables tell them.
 
 A profile knows that the question (h, r, ?) was answered c(h, r) times, and who has ever answered
-for r: the entities e with c(e, r⁻¹) > 0. Among these the last tables know who is the likeliest: the
+for r: the entities e with c(e, r⁻¹) > 0. Among these the tables know who is the likeliest: the
 c(h, r) best are taken for the answers. Any objective can learn them like new facts. Every epoch
 asks other questions, so that no few of them are learned for all.
 """
