@@ -18,13 +18,16 @@ class Batch:
 
     `corruptions` (B, K) are the entities put in; `corrupt_object` (B, K) tells on which side. The
     facts are in groups of `sharing`, the last one what remains; where that is above 1, a group has
-    the same corruptions, all of objects.
+    the same corruptions, all of objects. Where there are none, all entities are candidates;
+    `standing` (n,) tells for how many each of them stands, if not for itself alone, as every answer
+    must.
     """
 
     facts: Facts
     corruptions: npt.NDArray[np.int32]
     corrupt_object: npt.NDArray[np.bool_]
     sharing: int = 1
+    standing: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -33,7 +36,12 @@ class Batch:
         """Each fact as a batch of its own."""
         for b in range(len(self)):
             one = slice(b, b + 1)
-            yield Batch(self.facts[one], self.corruptions[one], self.corrupt_object[one])
+            yield Batch(
+                self.facts[one],
+                self.corruptions[one],
+                self.corrupt_object[one],
+                standing=self.standing,
+            )
 
 
 def batches(

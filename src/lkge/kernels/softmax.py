@@ -83,9 +83,11 @@ def softmax_gradient(
     on_queries: Tensor,
     on_candidates: Tensor,
     scratch: Scratch,
+    standing: Tensor | None = None,
 ) -> float:
     """The loss weight · Σ_b -Σ_e y_be log p_be, with p = softmax(queries @ candidates.T) and
-    y_b = (1 - ε) on the target of b, and ε/n on every candidate.
+    y_b = (1 - ε) on the target of b, and ε/n on every candidate. Where candidates stand for others,
+    for `standing` (n,) each, the exponentials count as often; targets stand for themselves.
 
     The targets (b,) of query q are `bounds[q]` up to `bounds[q + 1]`, both int64: targets that
     share a query share its softmax. The gradient on queries (q, d) is written to `on_queries`, that
@@ -93,6 +95,8 @@ def softmax_gradient(
     """
     normalisers, counts = torch.empty(len(queries)), bounds.diff().float()
     for part, scores in _score_blocks(queries, candidates, scratch):
+        if standing is not None:
+            scores.add_(standing.log())
         sums, normalisers[part] = _exponentiate(scores)
         scales = (counts[part] / sums)[:, None]
         torch.mm(scores, candidates, out=on_queries[part]).mul_(scales)

@@ -113,8 +113,8 @@ def _add_among(
     renumbered = facts.copy()
     renumbered[:, (0, 2)] = np.searchsorted(chosen, facts[:, (0, 2)])
     (batch,) = batches(renumbered, len(facts), 0, len(chosen), generator)
-    told = Gradient.like(some)
-    loss = model.objective.add_gradient(some, batch, told)
+    told, standing = Gradient.like(some), _standing(facts, chosen, len(model.tables.entity))
+    loss = model.objective.add_gradient(some, replace(batch, standing=standing), told)
     for part, more in zip(gradient, told, strict=True):
         touched = more.rows()
         places = rows[touched] if more is told.entity else touched
@@ -129,6 +129,16 @@ def rivals(facts: Facts, entities: int, generator: np.random.Generator) -> Entit
         return np.arange(entities)
     drawn = generator.choice(entities, size, replace=False)
     return np.union1d(facts[:, (0, 2)].astype(np.int64), drawn)
+
+
+def _standing(facts: Facts, chosen: Entities, entities: int) -> NDArray[np.float32]:
+    """For how many of all entities each of the chosen stands, (k,): those of the facts for
+    themselves; one of d that were drawn from n others for √(n / d), between itself alone, which
+    would let newcomers in, and all of its share, which would keep out what is true but was not
+    told."""
+    own = np.isin(chosen, facts[:, (0, 2)])
+    others = (entities - own.sum()) / max(1, len(chosen) - own.sum())
+    return np.where(own, 1.0, math.sqrt(others)).astype(np.float32)
 
 
 def answerers(profile: Profile, num_relations: int) -> list[Entities]:

@@ -104,7 +104,7 @@ class FusedSoftmax:
         loss = softmax_gradient(
             pose.queries, tables.entity, torch.from_numpy(asked.bounds),
             torch.from_numpy(asked.targets).long(), self.smoothing, 1 / len(batch),
-            pose.on_queries, gradient.entity.values, self._scratch,
+            pose.on_queries, gradient.entity.values, self._scratch, _standing(batch),
         )  # fmt: skip
         pose.add_gradient(gradient)
         return loss
@@ -136,9 +136,12 @@ class PlainSoftmax:
         """See `Objective`."""
         facts = torch.from_numpy(batch.facts).long().to(tables.entity.device)
 
+        standing = _standing(batch)
+        more = 0.0 if standing is None else standing.log().to(facts.device)
+
         def loss(part: slice, logits: Tensor) -> Tensor:
             return functional.cross_entropy(
-                logits, facts[part, 2], reduction="sum", label_smoothing=self.smoothing
+                logits + more, facts[part, 2], reduction="sum", label_smoothing=self.smoothing
             ) / len(facts)  # fmt: skip
 
         return differentiate(self.score, tables, facts, loss, gradient)
@@ -146,6 +149,10 @@ class PlainSoftmax:
     def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
         """See `FactwiseObjective`."""
         add_squares_singly(self, tables, batch, squares)
+
+
+def _standing(batch: Batch) -> Tensor | None:
+    return None if batch.standing is None else torch.from_numpy(batch.standing)
 
 
 def differentiate(
