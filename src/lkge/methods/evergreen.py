@@ -255,6 +255,6 @@ def _products(settings: Settings) -> Bilinear | None:
 def _heart_of(settings: Settings) -> Heart | None:
     """One that knows nothing yet, where it can be taught and asked."""
     score = _products(settings)
-    if score is None or not (settings.heart and settings.profile):
+    if score is None or not (settings.heart and settings.profile and settings.told):
         return None
     return Heart(score, no_tables(settings.dim, settings.device))
