@@ -29,9 +29,11 @@ BLOCK = 256
 """Questions of one relation that are answered together, at most: they want about as many
 answers."""
 
-RIVALS, FEWEST_RIVALS = 0.15, 1000
-"""The share of all entities that the answers of a step are told apart from, other ones in each, and
-how many these are at least: old facts have been told apart from all when they were learned."""
+RIVALS = 0.15
+"""The share of all entities that the answers of a step are told apart from, other ones in each: old
+facts have been told apart from all when they were learned."""
+FEW = 5000
+"""Up to so many entities are all rivals: they cost little."""
 
 Entities = NDArray[np.int64]
 Draw = Callable[[int], np.random.Generator]
@@ -124,10 +126,9 @@ def _add_among(
 
 def rivals(facts: Facts, entities: int, generator: np.random.Generator) -> Entities:
     """Some of so many entities, drawn at random, and those of the facts; each once, in order."""
-    size = max(FEWEST_RIVALS, math.ceil(RIVALS * entities))
-    if size >= entities:
+    if entities <= FEW:
         return np.arange(entities)
-    drawn = generator.choice(entities, size, replace=False)
+    drawn = generator.choice(entities, math.ceil(RIVALS * entities), replace=False)
     return np.union1d(facts[:, (0, 2)].astype(np.int64), drawn)
 
 
