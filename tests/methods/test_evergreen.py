@@ -314,6 +314,16 @@ def test_what_is_withdrawn_is_no_longer_known_by_heart(gone: int) -> None:
     assert told == {tuple(fact) for fact in with_inverses(many[gone:]).tolist()}
 
 
+def test_what_was_kept_without_a_heart_goes_on_without_one() -> None:
+    kept = second_snapshot(SETTINGS.with_changes({"heart": False}))[0].state()
+    again, model = Evergreen(SETTINGS), Model(SETTINGS)
+    again.load_state(kept)
+    again.grow(model, SECOND)
+    again.begin(model, SECOND)
+    again.end(model, SECOND)
+    assert not any(name.startswith("heart") for name in again.state())
+
+
 def test_the_heart_is_carried_and_counted() -> None:
     method, _, _ = second_snapshot(SETTINGS)
     state = method.state()

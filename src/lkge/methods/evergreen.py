@@ -194,12 +194,16 @@ class Evergreen(Method):
         return self._past.named("facts") | profile | heart | sums
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`."""
+        """See `Method`. What was kept without a heart goes on without one."""
         self._past = Tables.from_named(state, "facts")
         if self.settings.profile:
             self._profile = Profile.from_named(state)
         if self._heart is not None:
-            self._heart = replace(self._heart, tables=Tables.from_named(state, "heart"))
+            self._heart = (
+                replace(self._heart, tables=Tables.from_named(state, "heart"))
+                if "heart.entity" in state
+                else None
+            )
         self._optimizer = {
             name.removeprefix(SUMS): tensor
             for name, tensor in state.items()
