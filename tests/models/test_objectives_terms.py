@@ -42,12 +42,13 @@ def absolutes(row: paper.Vector) -> list[float]:
     return [abs(number) for number in row]
 
 
+@pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize(("n3", "l2"), [(0.3, 0.0), (0.0, 0.2), (0.3, 0.2)])
 @pytest.mark.parametrize(
     ("name", "sizes"), [("distmult", absolutes), ("complex", moduli), ("rotate", moduli)]
 )
 def test_penalties_count_each_row_for_each_of_its_facts(
-    name: str, sizes: Any, n3: float, l2: float
+    name: str, sizes: Any, n3: float, l2: float, fused: bool
 ) -> None:
     tables = made_tables(1, 7, 2, 4, scale=1.0)
     rows = paper.Rows(tables.entity.tolist(), tables.relation.tolist())
@@ -55,7 +56,7 @@ def test_penalties_count_each_row_for_each_of_its_facts(
     def formula(at: paper.Rows) -> float:
         return plain.row_penalty(sizes, at, FACTS, n3, l2)
 
-    objective = RowPenalty(score_named(name), n3, l2)
+    objective = RowPenalty(score_named(name), n3, l2, fused)
     loss, gradient = gradient_of(objective, tables, BATCH)
     assert loss == pytest.approx(formula(rows), rel=1e-5)
     slope = paper.slope(formula, rows)
@@ -64,10 +65,26 @@ def test_penalties_count_each_row_for_each_of_its_facts(
     assert gradient.entity.rows().tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_zero_row_has_no_penalty_and_no_slope() -> None:
+@pytest.mark.parametrize("dim", [2, 6, 50, 200])
+@pytest.mark.parametrize("name", ["distmult", "complex"])
+def test_the_kernel_penalises_like_torch(name: str, dim: int) -> None:
+    tables, batch = made_tables(1, 40, 3, dim, scale=1.0), made_batch(2, 60, 0, 40, 3)
+    tables.entity[batch.facts[0, 0]] = 0
+    (loss, gradient), (wanted_loss, wanted) = (
+        gradient_of(RowPenalty(score_named(name), 0.3, 0.2, fused), tables, batch)
+        for fused in (True, False)
+    )
+    assert loss == pytest.approx(wanted_loss, rel=1e-5)
+    for part, other in zip(gradient, wanted, strict=True):
+        torch.testing.assert_close(part.values, other.values, rtol=1e-6, atol=1e-7)
+        assert torch.equal(part.touched, other.touched)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_zero_row_has_no_penalty_and_no_slope(fused: bool) -> None:
     tables = made_tables(1, 6, 2, 4)
     tables.entity[0] = 0
-    _, gradient = gradient_of(RowPenalty(score_named("complex"), 1.0, 1.0), tables, BATCH)
+    _, gradient = gradient_of(RowPenalty(score_named("complex"), 1.0, 1.0, fused), tables, BATCH)
     assert not gradient.entity.values[0].any()
     assert torch.isfinite(gradient.entity.values).all()
 

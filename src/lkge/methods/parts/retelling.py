@@ -157,9 +157,9 @@ def told(
     """The facts (k, 3) that the teacher tells of the questions at `places`: as many of each as have
     answered it, the best of `among`, which has the candidates of each relation."""
     parts = [
-        np.column_stack([np.broadcast_to(profile.questions[place], (len(best), 2)), best])
+        part
         for relation, asked in _by_relation(profile, places)
-        for place, best in _answered(teacher, profile, asked, among[relation])
+        for part in _answered(teacher, profile, asked, among[relation])
     ]
     return np.concatenate([no_facts(), *parts]).astype(np.int32)
 
@@ -176,14 +176,15 @@ def _by_relation(profile: Profile, places: Entities) -> Iterator[tuple[int, Enti
 
 def _answered(
     teacher: TablePredictor, profile: Profile, places: Entities, candidates: Entities
-) -> Iterator[tuple[int, Entities]]:
-    """Each place, and the best of the candidates for its question, as many as have answered it."""
+) -> Iterator[Facts]:
+    """Blocks of the facts that the best of the candidates make of the questions at `places`, which
+    are of one relation: of each as many as have answered it, the best first."""
     rows = teacher.entity[torch.from_numpy(candidates).to(teacher.entity.device)]
     numbers = len(rows) if teacher.score.is_bilinear else rows.numel()
     for block in blocks_of(len(places), max(numbers, MOST_NUMBERS // BLOCK)):
-        asked = places[block]
-        wanted = np.minimum(profile.counts[asked], len(rows))
-        scores = teacher.score.candidates(teacher.queries(profile.questions[asked]), rows)
+        questions = profile.questions[places[block]]
+        wanted = np.minimum(profile.counts[places[block]], len(rows))
+        scores = teacher.score.candidates(teacher.queries(questions), rows)
         best = scores.topk(int(wanted.max()), dim=1).indices.cpu().numpy()
-        for place, found, count in zip(asked, best, wanted, strict=True):
-            yield int(place), candidates[found[:count]]
+        taken = best[np.arange(best.shape[1]) < wanted[:, None]]
+        yield np.column_stack([np.repeat(questions, wanted, axis=0), candidates[taken]])

@@ -44,7 +44,7 @@ def _terms(settings: Settings, score: Score, fused: bool) -> Iterator[Objective]
     if settings.relation_weight:
         yield relation_prediction(score, settings.relation_weight, fused)
     if settings.n3 or settings.l2:
-        yield RowPenalty(score, settings.n3, settings.l2)
+        yield RowPenalty(score, settings.n3, settings.l2, fused)
 
 
 def _check(settings: Settings) -> None:
