@@ -16,7 +16,7 @@ from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
-from lkge.models.objectives.rows import for_sparse
+from lkge.models.objectives.rows import fitted
 from lkge.models.scores import SCORES
 from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import growing_graph, made_of
@@ -47,7 +47,7 @@ def expected_memory(model: Model, old: Tables, teller: Tables) -> torch.Tensor:
 
     (h, r, ?) has as many answers as it had, the best of those that ever answered for r."""
     edges = with_inverses(as_facts(PAST)).tolist()
-    n3 = for_sparse(model.settings.n3, 2 * (len(PAST) + len(NEW)) / 10)
+    n3 = fitted(model.settings.n3, 2 * (len(PAST) + len(NEW)) / 10)
     told, held = torch.zeros(()), torch.zeros(())
     for head, relation in {(head, relation) for head, relation, _ in edges}:
         count = sum(edge[:2] == [head, relation] for edge in edges)

@@ -22,7 +22,7 @@ from lkge.models.objectives.relations import (
     PlainRelations,
     relation_prediction,
 )
-from lkge.models.objectives.rows import RowPenalty, for_sparse
+from lkge.models.objectives.rows import RowPenalty, fitted
 from lkge.models.objectives.softmax import FusedSoftmax, PlainSoftmax, Softmax
 from lkge.models.objectives.total import Total
 from lkge.models.scores import SCORES, Bilinear, score_named
@@ -161,10 +161,11 @@ def test_the_softmax_is_by_products_where_it_can_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "times"), [(1.0, 2.0), (4.0, 2.0), (10.0, 2**0.68), (20.0, 1.0), (45.0, 1.0)]
+    ("facts", "times"),
+    [(1.0, 2.0), (4.0, 2.0), (10.0, 2**0.68), (20.0, 1.0), (30.0, 1.0), (60.0, 0.5**0.68)],
 )
 def test_n3_is_the_stronger_the_fewer_facts_entities_have(facts: float, times: float) -> None:
-    assert for_sparse(0.05, facts) == pytest.approx(0.05 * times)
+    assert fitted(0.05, facts) == pytest.approx(0.05 * times)
 
 
 def test_a_model_expects_few_facts_with_more_n3_where_it_is_told_to() -> None:

@@ -32,7 +32,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "label_smoothing": (TRAINING, "Share of a softmax's target that all candidates get."),
     "relation_weight": (TRAINING, "Weight of a second task: tell the relation from both entities."),
     "n3": (TRAINING, "Weight of the cubes of coordinates, on the rows of each batch."),
-    "sparse_n3": (TRAINING, "More of it, up to twice, where entities have few facts."),
+    "sparse_n3": (TRAINING, "More of it where entities have few facts, less where many."),
     "l2": (TRAINING, "Weight of the squares of coordinates, on the rows of each batch."),
     "max_epochs": (TRAINING, "Epochs per snapshot, at most."),
     "patience": (TRAINING, "Stop a snapshot after so many epochs without a better validation MRR."),

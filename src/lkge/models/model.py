@@ -11,7 +11,7 @@ from lkge.config import Settings
 from lkge.data.snapshots import Snapshot
 from lkge.errors import SettingsError
 from lkge.models.objectives import FactwiseObjective, negatives_of, objective_of
-from lkge.models.objectives.rows import for_sparse
+from lkge.models.objectives.rows import fitted
 from lkge.models.scores import Score, score_of
 from lkge.models.tables import Tables, no_tables
 
@@ -71,7 +71,7 @@ class Model:
     def expect(self, facts: float) -> None:
         """Go on with so many facts of an entity in the mean: few of them ask for more `n3`."""
         if self.settings.sparse_n3:
-            n3 = for_sparse(self.settings.n3, facts)
+            n3 = fitted(self.settings.n3, facts)
             settings = self.settings.with_changes({"n3": n3})
             self.objective = objective_of(settings, self.score, self.fused)
 

@@ -3,7 +3,7 @@
     mean over facts of Σ_{x ∈ {h, r, t}} (n3 · Σ |x_k|³ + l2 · Σ |x_k|²),
 
 |x_k| the modulus of a coordinate where coordinates are complex. The fewer facts tell of a row, the
-more n3 it takes to keep it from learning them by heart (`for_sparse`).
+more n3 it takes to keep it from learning them by heart, and the more do, the less (`fitted`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from lkge.models.coordinates import moduli
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
 
-DENSE = 20.0
-"""Facts of an entity, in both directions, from which on n3 is as it was given."""
-SPARSE_POWER = 0.68
+SPARSE, DENSE = 20.0, 30.0
+"""Facts of an entity, in both directions, between which n3 is as it was given."""
+POWER = 0.68
 MOST = 2.0
 
 
@@ -65,7 +65,8 @@ class RowPenalty:
         return torch.from_numpy(losses)
 
 
-def for_sparse(n3: float, facts: float) -> float:
-    """n3 · min(2, (20 / k)^0.68), and n3 at least, where an entity has k `facts` in the mean."""
-    times: float = max(1.0, DENSE / facts) ** SPARSE_POWER
+def fitted(n3: float, facts: float) -> float:
+    """n3 · min(2, (20 / k)^0.68) where an entity has k < 20 `facts` in the mean, and
+    n3 · (30 / k)^0.68 where it has k > 30."""
+    times: float = (max(1.0, SPARSE / facts) * min(1.0, DENSE / facts)) ** POWER
     return n3 * min(MOST, times)
