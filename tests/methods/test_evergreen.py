@@ -103,12 +103,22 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
         torch.testing.assert_close(part.values, wanted, rtol=1e-2, atol=2e-4)
 
 
-@pytest.mark.parametrize(("given", "first"), [(1, 2), (5, 5)])
-def test_the_first_snapshot_is_learned_with_more_patience(given: int, first: int) -> None:
-    method = Evergreen(SETTINGS.with_changes({"patience": given}))
-    assert method.patience(FIRST) == first
-    later, _, _ = second_snapshot(SETTINGS.with_changes({"patience": given}))
-    assert later.patience(SECOND) == given
+@pytest.mark.parametrize(
+    ("given", "facts", "patience"),
+    [(1, 60_000, 1), (1, 59_999, 2), (1, 1000, 4), (1, 100, 5), (7, 100, 7), (1, 0, 1)],
+)
+def test_where_epochs_are_short_more_of_them_may_pass(
+    given: int, facts: int, patience: int
+) -> None:
+    settings = SETTINGS.with_changes({"patience": given})
+    train = np.zeros((facts, 3), dtype=np.int32)
+    assert Evergreen(settings).patience(dataclasses.replace(FIRST, train=train)) == patience
+
+
+def test_what_is_added_to_a_graph_of_rows_is_learned_at_once() -> None:
+    living = SETTINGS.with_changes({"patience": 1, "profile": False})
+    later, _, _ = second_snapshot(living)
+    assert (Evergreen(living).patience(FIRST), later.patience(SECOND)) == (5, 1)
 
 
 def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:

@@ -43,8 +43,9 @@ SUMS = "optimizer."
 FEWEST_STEPS = 40
 """Steps of an epoch, unless batches become too small for it."""
 SMALLEST_BATCH = 100
-FIRST_PATIENCE = 2
-"""Epochs without a gain that end the first snapshot, at least: all others build on it."""
+ENOUGH_STEPS, MOST_PATIENCE = 80, 5
+"""Steps without a gain that end a snapshot, at least, but in no more epochs: a short epoch says
+little."""
 REFUTATION = 100
 """New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
 steps."""
@@ -137,9 +138,12 @@ class Evergreen(Method):
         return min(wanted, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
 
     def patience(self, snapshot: Snapshot) -> int:
-        """More where nothing has been learned yet."""
-        given = self.settings.patience
-        return given if num_facts(self._past) else max(FIRST_PATIENCE, given)
+        """More where epochs are short; but what is added to a graph of rows is learned at once."""
+        given, edges = self.settings.patience, 2 * len(snapshot.train)
+        if not edges or (self.rowwise and num_facts(self._past)):
+            return given
+        needed = math.ceil(ENOUGH_STEPS * self.batch_size(edges) / edges)
+        return max(given, min(MOST_PATIENCE, needed))
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""
