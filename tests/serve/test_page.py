@@ -84,6 +84,20 @@ def test_escape_closes_the_completion_and_then_empties_the_field(page: Page) -> 
     expect(box).to_have_value("")
 
 
+def test_what_escape_has_closed_does_not_open_again_by_what_was_typed_before(page: Page) -> None:
+    box = page.get_by_role("combobox", name="Entity", exact=True)
+    box.press_sequentially("cit")
+    expect(page.get_by_role("listbox", name="Entities").get_by_role("option")).to_have_count(8)
+    box.evaluate("""input => {
+        input.value = "city";
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+        input.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    }""")
+    page.wait_for_timeout(500)
+    expect(box).to_have_attribute("aria-expanded", "false")
+    expect(box).to_have_value("city")
+
+
 def test_an_unknown_name_gets_spellings_to_choose_from(browser: Browser, url: str) -> None:
     with browser.new_context(viewport=DESK) as context:
         page = context.new_page()

@@ -37,10 +37,11 @@ export class Combobox {
   async open() {
     this.request?.abort();
     this.request = new AbortController();
+    const { signal } = this.request;
     const text = this.input.value;
     try {
-      const names = await this.suggest(text, this.request.signal);
-      if (document.activeElement === this.input) this.show(names, text);
+      const names = await this.suggest(text, signal);
+      if (!signal.aborted && document.activeElement === this.input) this.show(names, text);
     } catch (error) {
       if (error.name !== "AbortError") this.close();
     }
@@ -65,6 +66,7 @@ export class Combobox {
   }
 
   close() {
+    this.later.cancel();
     this.request?.abort();
     this.list.hidden = true;
     this.input.setAttribute("aria-expanded", "false");

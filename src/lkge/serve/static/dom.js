@@ -31,11 +31,13 @@ export const clipped = (text, length) =>
 export const nameButton = (name, choose, className = "name") =>
   el("button", { type: "button", class: className, onclick: () => choose(name) }, name);
 
-/** Call `work` once things have been quiet for so long. */
+/** Call `work` once things have been quiet for so long, unless `cancel()` comes before. */
 export function settled(work, milliseconds) {
   let timer;
-  return (...given) => {
+  const later = (...given) => {
     clearTimeout(timer);
     timer = setTimeout(() => work(...given), milliseconds);
   };
+  later.cancel = () => clearTimeout(timer);
+  return later;
 }
