@@ -26,7 +26,6 @@ from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.retelling import answerers, told
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Tables
 
 
 @register
@@ -44,19 +43,17 @@ class Witnessed(Evergreen):
         super().end(model, snapshot)
         self.facts_so_far = np.concatenate([self.facts_so_far, with_inverses(snapshot.train)])
         assert self._heart is not None
-        shares = [self._true(tables, model) for tables in (model.tables, self._heart.tables)]
+        everything = np.arange(len(self._profile.counts))
+        teller = TablePredictor.of(model.tables, model.score, model.fused)
+        candidates = answerers(self._profile, len(model.tables.relation))
+        by_model = told(teller, self._profile, everything, candidates)
+        by_heart = self._heart.told(self._profile, everything)
+        shares = [among(facts, self.facts_so_far).mean() for facts in (by_model, by_heart)]
         print(
             f"snapshot {snapshot.index}: of {len(self.facts_so_far):,} facts the model would tell "
             f"{shares[0]:.1%}, the heart tells {shares[1]:.1%}",
             flush=True,
         )
-
-    def _true(self, tables: Tables, model: Model) -> float:
-        """The share of true facts among what these tables tell."""
-        teller, profile = TablePredictor.of(tables, model.score, model.fused), self._profile
-        candidates = answerers(profile, len(tables.relation))
-        facts = told(teller, profile, np.arange(len(profile.counts)), candidates)
-        return float(among(facts, self.facts_so_far).mean())
 
 
 def main() -> None:

@@ -297,22 +297,27 @@ DISTANCE = SETTINGS.with_changes({"score": "transe", "objective": "sampled", "n3
 @pytest.mark.parametrize("score", sorted(SCORES))
 @pytest.mark.parametrize("objective", ["softmax", "sampled", "margin"])
 @pytest.mark.parametrize("profile", [True, False])
-def test_a_softmax_of_products_is_told_by_heart_or_held_and_all_else_told_by_the_last_model(
+def test_a_profile_has_a_heart_and_without_one_products_are_held_and_all_else_told(
     score: str, objective: str, profile: bool
 ) -> None:
     changes = {"score": score, "objective": objective, "questions": 5, "profile": profile}
     method, _, _ = second_snapshot(DISTANCE.with_changes(changes))
     products = objective == "softmax" and score in {"complex", "distmult"}
-    assert (method._heart is not None) == (products and profile)
+    assert (method._heart is not None) == profile
+    if method._heart is not None:
+        assert method._heart.apart == (score not in {"complex", "distmult"})
     assert (method._distillation is not None) == (products and not profile)
     assert (method._retelling is not None) == (profile or not products)
 
 
 @pytest.mark.parametrize("gone", [1, 2])
-def test_what_is_withdrawn_is_no_longer_known_by_heart(gone: int) -> None:
+@pytest.mark.parametrize("changes", [{"dim": 16}, {"dim": 15, "score": "transe"}])
+def test_what_is_withdrawn_is_no_longer_known_by_heart(
+    gone: int, changes: dict[str, object]
+) -> None:
     """(0, 0, ?) has four answers, and then fewer; only what is left is told."""
     many = as_facts([(0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4), (1, 0, 2), (2, 2, 3)])
-    settings = SETTINGS.with_changes({"dim": 16})
+    settings = SETTINGS.with_changes(changes)
     method, model = Evergreen(settings), Model(settings)
     method.grow(model, FIRST)
     method.end(model, dataclasses.replace(FIRST, train=many))
@@ -342,7 +347,7 @@ def test_the_heart_is_carried_and_counted() -> None:
     again.load_state(state)
     assert again._heart is not None
     assert torch.equal(again._heart.tables.entity, method._heart.tables.entity)
-    for changes in ({"heart": False}, {"profile": False}, {"objective": "margin"}, {"told": 0.0}):
+    for changes in ({"heart": False}, {"profile": False}, {"told": 0.0}):
         without = second_snapshot(SETTINGS.with_changes(changes))[0].state()
         assert not any(name.startswith("heart") for name in without)
 

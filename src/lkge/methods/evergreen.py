@@ -7,8 +7,8 @@ to ask again. L_told is the loss of facts that the heart tells, as many of each 
 tables that were taught, when a snapshot had been learned, to know its facts by heart. With the
 heart nothing else is needed, κ = 1. Without a profile questions are made up, and nobody knows how
 many answers they had: L_held, the cross-entropy of the last softmax and the model's, holds what was
-believed of them. Where the model learns from no softmax over all entities, or that is no matrix
-product, there is no heart, and the last tables tell. The squared gradients that Adagrad has summed
+believed of them; or the last tables tell one answer of each, where the model learns from no softmax
+over all entities, or that is no matrix product. The squared gradients that Adagrad has summed
 up stay with the rows: what has much evidence moves little, what is new moves fast.
 """
 
@@ -36,7 +36,7 @@ from lkge.methods.parts.transfer import transfer
 from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
 from lkge.models.predictor import TablePredictor
-from lkge.models.scores import Bilinear, score_of
+from lkge.models.scores import Bilinear, ComplEx, score_of
 from lkge.models.tables import Gradient, Tables, no_tables
 
 SUMS = "optimizer."
@@ -238,12 +238,11 @@ class Evergreen(Method):
         """What is told while an epoch learns so many new facts."""
         everyone = np.arange(len(self._old.entity))
         num_relations = len(self._old.relation)
+        tables, score = self._old, model.score
+        if self._heart is not None:
+            tables, score = self._heart.tables, self._heart.score
         return Retelling(
-            TablePredictor.of(
-                self._heart.tables if self._heart is not None else self._old,
-                model.score,
-                model.fused,
-            ),
+            TablePredictor.of(tables, score, model.fused),
             self._asked,
             answerers(self._asked, num_relations)
             if self.settings.profile
@@ -261,8 +260,10 @@ def _products(settings: Settings) -> Bilinear | None:
 
 
 def _heart_of(settings: Settings) -> Heart | None:
-    """One that knows nothing yet, where it can be taught and asked."""
-    score = _products(settings)
-    if score is None or not (settings.heart and settings.profile and settings.told):
+    """One that knows nothing yet; with ComplEx where the score itself is no matrix product."""
+    if not (settings.heart and settings.profile and settings.told):
         return None
-    return Heart(score, no_tables(settings.dim, settings.device))
+    score, dim = score_of(settings), settings.dim
+    if isinstance(score, Bilinear):
+        return Heart(score, no_tables(dim, settings.device))
+    return Heart(ComplEx(), no_tables(dim + dim % 2, settings.device), apart=True)

@@ -98,6 +98,20 @@ def test_what_was_known_is_kept_when_more_is_learned() -> None:
         assert among(with_inverses(part), all_told(known, profile)).mean() > 0.97
 
 
+def test_a_heart_apart_has_rows_of_its_own_and_keeps_what_it_knew() -> None:
+    """Whatever the model's rows are, and however wide."""
+    facts, wide = [made_facts(seed, 60) for seed in (1, 2)], 2 * DIM
+    known, profile = Heart(ComplEx(), no_tables(wide, "cpu"), apart=True), Profile()
+    for number, part in enumerate(facts):
+        model_rows = tables_of().map(torch.zeros_like)
+        known = known.with_facts(part, model_rows, profile, np.random.default_rng(number))
+        profile = profile.with_facts(part)
+    assert known.apart
+    assert known.tables.entity.shape == (ENTITIES, wide)
+    for part in facts:
+        assert among(with_inverses(part), all_told(known, profile)).mean() > 0.97
+
+
 def test_what_is_withdrawn_is_no_longer_told_and_the_rest_of_its_question_is() -> None:
     facts = np.concatenate([as_facts([(0, 0, k) for k in range(1, 7)]), made_facts(4, 80)])
     facts = np.unique(facts, axis=0)

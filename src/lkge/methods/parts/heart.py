@@ -6,7 +6,9 @@ each question (h, r, ?) is answered with its facts before all others who ever an
 
     L = Σ over (h, r, t) of  -log softmax over e ∈ A(r) of f(h, r, e), at t.
 
-A(r) is small beside all entities, and so is the time that this takes beside that of learning.
+A(r) is small beside all entities, and so is the time that this takes beside that of learning. The
+score need not be the model's, as long as this is matrix products; tables of their own begin at
+random then.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -31,8 +33,11 @@ from lkge.models.tables import Tables
 
 REHEARSED = 1
 """Old questions that are learned again beside new facts, at most, for each of these."""
-PASSES, FEWEST_STEPS = 8, 300
-"""How often each fact is learned; more often where that would be fewer steps."""
+PASSES, PASSES_APART, FEWEST_STEPS = 8, 16, 300
+"""How often each fact is learned, in rows that begin as the model's and in others; more often where
+that would be fewer steps."""
+SPREAD = 0.1
+"""The standard deviation of rows that begin at random."""
 LEARNING_RATE = 0.1
 KNOWN = 0.1
 """A question none of whose candidates is expected more often, or less often, than it answers by so
@@ -43,10 +48,11 @@ EPSILON = 0.1
 
 @dataclass(frozen=True)
 class Heart:
-    """Tables that know the facts of a profile by heart."""
+    """Tables that know the facts of a profile by heart. `apart`: the score is not the model's."""
 
     score: Bilinear
     tables: Tables
+    apart: bool = False
 
     def told(self, profile: Profile, places: Entities) -> Facts:
         """The facts (k, 3) of the questions at these places of the profile, as far as known."""
@@ -56,14 +62,14 @@ class Heart:
     def with_facts(
         self, facts: Facts, tables: Tables, profile: Profile, generator: np.random.Generator
     ) -> Heart:
-        """That which also knows new facts; what it has no rows for begins as in `tables`. Some of
-        the old questions, which are in the profile, are learned again, so that it keeps them."""
+        """That which also knows new facts; what it has no rows for begins as in `tables`, which are
+        the model's, or at random. Some of the old questions, which are in the profile, are learned
+        again, so that it keeps them."""
         new, known = with_inverses(facts), len(profile.counts)
         places = generator.choice(known, min(known, REHEARSED * len(new)), replace=False)
         lesson = np.concatenate([self.told(profile, np.sort(places)), new])
-        return self._taught(
-            lesson, self.tables.grown_to(tables), profile.with_facts(facts), generator
-        )
+        begun = self.tables.grown_to(self._drawn(tables, generator) if self.apart else tables)
+        return self._taught(lesson, begun, profile.with_facts(facts), generator)
 
     def without(self, facts: Facts, profile: Profile, generator: np.random.Generator) -> Heart:
         """That which no longer tells facts of the profile: their questions are learned again with
@@ -77,7 +83,19 @@ class Heart:
         self, facts: Facts, tables: Tables, profile: Profile, generator: np.random.Generator
     ) -> Heart:
         candidates = answerers(profile, len(tables.relation))
-        return Heart(self.score, learned_by_heart(self.score, tables, facts, candidates, generator))
+        passes = PASSES_APART if self.apart else PASSES
+        taught = learned_by_heart(self.score, tables, facts, candidates, generator, passes)
+        return replace(self, tables=taught)
+
+    def _drawn(self, like: Tables, generator: np.random.Generator) -> Tables:
+        """As many rows from N(0, SPREAD²), as wide as these tables."""
+        width = self.tables.entity.shape[1]
+
+        def draw(table: Tensor) -> Tensor:
+            rows = generator.standard_normal((len(table), width), dtype=np.float32)
+            return torch.from_numpy(SPREAD * rows).to(table.device)
+
+        return like.map(draw)
 
 
 @dataclass(frozen=True)
@@ -98,12 +116,13 @@ def learned_by_heart(
     facts: Facts,
     candidates: Sequence[Entities],
     generator: np.random.Generator,
+    passes: int = PASSES,
 ) -> Tables:
     """A copy of the tables that has learned the facts (k, 3), inverses among them, by heart: each
     beside the candidates of its relation, which are in order, its answer among them."""
     taught, sums = tables.clone(), tables.map(torch.zeros_like)
     lessons = lessons_of(facts, candidates, tables.entity.device)
-    for _ in range(max(PASSES, math.ceil(FEWEST_STEPS / max(1, len(lessons))))):
+    for _ in range(max(passes, math.ceil(FEWEST_STEPS / max(1, len(lessons))))):
         for place in generator.permutation(len(lessons)):
             _learn(score, taught, sums, lessons[place])
     return taught
