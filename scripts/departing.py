@@ -20,6 +20,7 @@ from lkge.kernels.scratch import Scratch
 from lkge.methods import register
 from lkge.methods.ewc import Ewc
 from lkge.methods.lan import Lan
+from lkge.methods.lkge import Lkge
 from lkge.methods.mean import SCALE, SHIFT, Mean
 from lkge.methods.parts.attention import (
     FROM_NEIGHBOUR,
@@ -30,6 +31,7 @@ from lkge.methods.parts.attention import (
     Attention,
     Logic,
 )
+from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.methods.parts.fused_attention import FusedAttention
 from lkge.methods.parts.inductive import TRANSITION, or_own
 from lkge.methods.parts.neighbours import Neighbourhoods, Pairs
@@ -88,8 +90,8 @@ class SiBySignedValueSteps(SiByValueSteps):
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Ω += ω / ((θ_end - θ_start)² + ξ) on relations."""
         super().end(model, snapshot)
-        lost = importance(-self._path.relation, model.tables.relation, self._start.relation)
-        self._importance.relation -= lost
+        ways = -self._path.relation, model.tables.relation, self._start.relation
+        self._importance.relation -= importance(*ways, self.damping)
 
 
 @register
@@ -98,6 +100,14 @@ class SiDamped(Si):
 
     name: ClassVar[str] = "si-damped"
     damping: ClassVar[float] = 0.1
+
+
+@register
+class SiDampedBySignedValueSteps(SiBySignedValueSteps):
+    """Both: ξ = 0.1, and signed values for the gradients of relations."""
+
+    name: ClassVar[str] = "si-damped-by-signed-value-steps"
+    damping: ClassVar[float] = SiDamped.damping
 
 
 @register
@@ -115,6 +125,60 @@ class EwcBySlip(Ewc):
         i, new = snapshot.index + 1, self._fisher
         old = old.grown_to(new.map(torch.zeros_like))
         self._fisher = old.map(lambda before, now: before * (i - 1) + now / i, new)
+
+
+class FromNewFacts(Autoencoder):
+    """The masked autoencoder as it is without x_{i-1}: a row is rebuilt from new facts alone, from
+    none as zero, and rebuilt entities have no negative coordinate. For translations.
+
+    ē = ReLU(mean of o - r over N(e)),    r̄ = mean of o - s over N(r)
+    """
+
+    def __init__(self, model: Model, facts: Facts, past: Tables, weight: Tables) -> None:
+        nothing = past.map(torch.zeros_like)
+        super().__init__(model.score, facts, model.tables, nothing, weight, fused=False)
+        subjects, relations, objects = self._edges.T
+        entities, all_relations = (len(counts) for counts in past)
+        self._members = past.map(lambda counts: torch.arange(len(counts)))
+        self._objects_of_entity = means(subjects, objects, entities, entities)
+        self._relations_of_entity = means(subjects, relations, entities, all_relations)
+        self._objects_of_relation = means(relations, objects, all_relations, entities)
+        self._subjects_of_relation = means(relations, subjects, all_relations, entities)
+
+    def reconstruct(self, tables: Tables) -> Tables:
+        """See `Autoencoder`."""
+        return Tables(
+            (
+                self._objects_of_entity @ tables.entity
+                - self._relations_of_entity @ tables.relation
+            ).relu(),
+            (self._objects_of_relation - self._subjects_of_relation) @ tables.entity,
+        )
+
+
+def means(of: Tensor, over: Tensor, rows: int, columns: int) -> Tensor:
+    """The sparse matrix (rows, columns) that takes the mean of the items `over` of each `of`."""
+    shares = 1 / torch.bincount(of, minlength=rows)[of].float()
+    return torch.sparse_coo_tensor(
+        torch.stack([of, over]), shares, (rows, columns), check_invariants=True
+    ).coalesce()
+
+
+@register
+class LkgeFromNewFacts(Lkge):
+    """LKGE whose autoencoder never looks at what a row was."""
+
+    name: ClassVar[str] = "lkge-from-new-facts"
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """As always, with that autoencoder."""
+        super().begin(model, snapshot)
+        if (plain := self._autoencoder) is not None:
+            self._autoencoder = FromNewFacts(model, snapshot.train, plain.past, plain.weight)
+
+    def _pull(self, past: Tensor, new: Tensor, share: Tensor) -> Tensor:
+        """See `Lkge`: α·ω(x) alone."""
+        return super()._pull(past, new, torch.zeros_like(share))
 
 
 class Apart(Neighbourhoods):

@@ -10,10 +10,13 @@ values-for-slopes         SI takes the values of relations for their gradients, 
 signed-values-for-slopes  the same, and what relations lose by it counts as well as what they gain
 strong-damping            SI with ξ = 0.1 instead of 0.001, as other code has it
 slipped-average           EWC's mean over snapshots lacks its brackets, as we read it
+from-new-facts            LKGE's autoencoder rebuilds rows without x_{i-1}, those without new facts
+                          as zero, as we read it, and entities through a ReLU
 project-over-neighbours   MEAN and LAN sum their projection over neighbours, not over coordinates
 
 Several are joined by +, as in select-on-test+values-for-slopes, and apply in turn. Further settings
-are given as --set NAME=VALUE. The results go to results/departures/.
+are given as --set NAME=VALUE, with a --label for the name of the file. The results go to
+results/departures/.
 """
 
 from __future__ import annotations
@@ -27,12 +30,14 @@ from pathlib import Path
 from departing import (
     EwcBySlip,
     LanOverNeighbours,
+    LkgeFromNewFacts,
     MeanOverNeighbours,
     RetrainOnNewest,
     SiBySignedValueSteps,
     SiByValues,
     SiByValueSteps,
     SiDamped,
+    SiDampedBySignedValueSteps,
 )
 
 from lkge import GrowingGraph, Settings, api
@@ -68,8 +73,11 @@ DEPARTURES: Mapping[str, Departure] = {
     "values-for-paths": instead({"si": SiByValues}),
     "values-for-slopes": instead({"si": SiByValueSteps}),
     "signed-values-for-slopes": instead({"si": SiBySignedValueSteps}),
-    "strong-damping": instead({"si": SiDamped}),
+    "strong-damping": instead(
+        {"si": SiDamped, SiBySignedValueSteps.name: SiDampedBySignedValueSteps}
+    ),
     "slipped-average": instead({"ewc": EwcBySlip}),
+    "from-new-facts": instead({"lkge": LkgeFromNewFacts}),
     "project-over-neighbours": instead({"mean": MeanOverNeighbours, "lan": LanOverNeighbours}),
 }
 
@@ -90,7 +98,8 @@ def main() -> None:
     graph = api.load(options.dataset, options.data)
     graph, settings = departed(options.departures, graph, settings)
     results = api.run(graph, settings=settings).results
-    name = f"{options.dataset}-{options.method}-{options.departures}-{options.seed}.json"
+    parts = options.dataset, options.method, options.label, options.departures, options.seed
+    name = "-".join(str(part) for part in parts if part) + ".json"
     options.out.mkdir(parents=True, exist_ok=True)
     tree = json.dumps(results.to_json(), indent=1, allow_nan=False)
     write_text_atomically(options.out / name, tree)
@@ -103,6 +112,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("departures", type=_known, metavar="DEPARTURE[+DEPARTURE…]")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--label", default="")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--method", required=True)
     parser.add_argument("--seed", type=int, default=11)

@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 import torch
 from tests.kernels.made import gradient_of
+from tests.methods.hand_made import FIRST, NEW, SECOND
 from tests.methods.inductive_graph import begun, course, some_batch
+from tests.methods.plain_python import (
+    difference,
+    facts_of_entity,
+    facts_of_relation,
+    mean_of,
+)
 from torch import Tensor
 from torch.nn import functional
 
@@ -22,7 +29,7 @@ from lkge.methods import METHODS, method_named
 from lkge.methods.parts.inductive import TRANSITION, Inductive
 from lkge.models.encoders import EPSILON, Moments
 from lkge.models.model import Model
-from lkge.models.tables import Tables
+from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import lessons, study
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
@@ -34,7 +41,9 @@ SYSTEMS = {
     "values-for-slopes": "si",
     "signed-values-for-slopes": "si",
     "strong-damping": "si",
+    "select-on-test+signed-values-for-slopes+strong-damping": "si",
     "slipped-average": "ewc",
+    "from-new-facts": "lkge",
     "project-over-neighbours": "mean",
     "select-on-test+project-over-neighbours": "lan",
 }
@@ -73,11 +82,13 @@ def test_a_run_is_kept_under_the_name_of_its_departures(
 ) -> None:
     method = SYSTEMS[departures]
     few = [f"--set={name}={value}" for name, value in {**FEW, "max_epochs": 1}.items()]
-    options = ["--dataset=brick", f"--method={method}", f"--out={tmp_path}", *few]
+    label = ["--label=short"] if "+" in departures else []
+    options = ["--dataset=brick", f"--method={method}", f"--out={tmp_path}", *few, *label]
     monkeypatch.setattr(sys, "argv", ["departures.py", departures, *options])
     script.main()
     (kept,) = tmp_path.iterdir()
-    assert kept.name == f"brick-{method}-{departures}-11.json"
+    short = "-short" if label else ""
+    assert kept.name == f"brick-{method}{short}-{departures}-11.json"
     json.loads(kept.read_text("utf-8"))
 
 
@@ -171,6 +182,29 @@ def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> N
         for mine, true in zip(found, expected, strict=True):
             torch.testing.assert_close(mine, true)
         old = found
+
+
+def test_rows_are_rebuilt_from_new_facts_alone_and_entities_without_negatives() -> None:
+    settings = Settings().with_changes({"method": "lkge-from-new-facts", "dim": 4})
+    model, method = Model(settings), method_named(settings.method)(settings)
+    method.grow(model, FIRST)
+    method.end(model, FIRST)
+    method.grow(model, SECOND)
+    method.begin(model, SECOND)
+    entity, relation = (table.tolist() for table in model.tables)
+    rebuilt = method._autoencoder.reconstruct(model.tables)  # type: ignore[attr-defined]
+    for e in range(len(entity)):
+        parts = [difference(entity[o], relation[r]) for _, r, o in facts_of_entity(e, NEW)]
+        expected = torch.tensor(mean_of(parts or [[0.0] * 4], [1.0] * max(1, len(parts)))).relu()
+        torch.testing.assert_close(rebuilt.entity[e], expected)
+    assert (rebuilt.entity > 0).any()
+    for r in range(len(relation)):
+        parts = [difference(entity[o], entity[s]) for s, _, o in facts_of_relation(r, NEW)]
+        expected = torch.tensor(mean_of(parts or [[0.0] * 4], [1.0] * max(1, len(parts))))
+        torch.testing.assert_close(rebuilt.relation[r], expected)
+    gradient = Gradient.like(model.tables)
+    method._autoencoder.add_gradient(model.tables, gradient)  # type: ignore[attr-defined]
+    assert all(part.touched.all() and part.values.any(dim=1).all() for part in gradient)
 
 
 def moved_by_hand(method: Inductive, model: Model, tables: Tables) -> list[Tensor]:
