@@ -140,7 +140,7 @@ def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Fig
         panel.set_yticks(range(len(names)), [drawing.label(name) for name in names])
         panel.set_ylim(len(names) - 0.45, -0.55)
         panel.set_title(drawing.label(dataset))
-        panel.margins(x=0.12 if len(groups) == 1 else 0.26)
+        panel.margins(x=0.12 if len(groups) == 1 else 0.34)
         panel.tick_params(length=0)
         panel.grid(axis="x")
         panel.locator_params(axis="x", nbins=5)
