@@ -6,40 +6,19 @@ reading of that line.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from lkge.data.snapshots import Facts, Snapshot
-from lkge.kernels import attention_items as kernel
-from lkge.kernels.attention import keys_of
-from lkge.kernels.scratch import Scratch
 from lkge.methods import register
 from lkge.methods.ewc import Ewc
-from lkge.methods.lan import Lan
 from lkge.methods.lkge import Lkge
-from lkge.methods.mean import SCALE, SHIFT, Mean
-from lkge.methods.parts.attention import (
-    FROM_NEIGHBOUR,
-    FROM_QUERY,
-    QUERY,
-    VECTOR,
-    Attends,
-    Attention,
-    Logic,
-)
 from lkge.methods.parts.autoencoder import Autoencoder
-from lkge.methods.parts.fused_attention import FusedAttention
-from lkge.methods.parts.inductive import TRANSITION, or_own
-from lkge.methods.parts.neighbours import Neighbourhoods, Pairs
 from lkge.methods.retrain import Retrain
 from lkge.methods.si import Si, importance
-from lkge.models.encoders import Moments, segment_means, standardise
-from lkge.models.model import Model, uses_kernels
-from lkge.models.scores import Score
+from lkge.models.model import Model
 from lkge.models.tables import Gradient, Tables, no_tables
 
 
@@ -179,91 +158,3 @@ class LkgeFromNewFacts(Lkge):
     def _pull(self, past: Tensor, new: Tensor, share: Tensor) -> Tensor:
         """See `Lkge`: α·ω(x) alone."""
         return super()._pull(past, new, torch.zeros_like(share))
-
-
-class Apart(Neighbourhoods):
-    """Neighbourhoods that share no pair: what a neighbour is moved to depends on whose it is."""
-
-    @classmethod
-    def of_each(cls, near: Neighbourhoods) -> Self:
-        """The same neighbours."""
-        return cls(near.starts, near.relations, near.others)
-
-    @cached_property
-    def pairs(self) -> Pairs:
-        """Every neighbour is a pair of its own."""
-        places = torch.arange(len(self.others), device=self.others.device)
-        return Pairs(self.relations, self.others, places)
-
-
-def moved_together(score: Score, tables: Tables, near: Apart) -> Tensor:
-    """x̂_k - s ∘ ŵ_k for each neighbour k of each entity, (items, d), where s = Σ_k x̂_k ∘ ŵ_k over
-    the neighbours of that entity, coordinate by coordinate; x̂ and ŵ as in `transitions`."""
-    directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
-    x = functional.embedding(near.others, score.prepare_entities(tables.entity))
-    w = functional.embedding(near.relations, directions)
-    sums = functional.embedding_bag(
-        near.pairs.places, x * w, near.starts, mode="sum", include_last_offset=True
-    )
-    return x - functional.embedding(near.subjects, sums) * w
-
-
-@register
-class MeanOverNeighbours(Mean):
-    """MEAN whose projection sums over neighbours instead of coordinates. Batch normalisation takes
-    its moments from all neighbours, as no two of them are one."""
-
-    name: ClassVar[str] = "mean-over-neighbours"
-
-    def encode(self, score: Score, tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
-        """See `Mean`."""
-        near = Apart.of_each(self.near.of(entities))
-        scale, shift = tables.extra[SCALE][0], tables.extra[SHIFT][0]
-        moved = moved_together(score, tables, near)
-        said = standardise(moved, self._moments, scale, shift).relu()
-        rows = segment_means(said, near.pairs.places, near.starts)
-        return or_own(rows, near.counts, tables.entity, entities)
-
-    def end(self, model: Model, snapshot: Snapshot) -> None:
-        """See `Mean`."""
-        if snapshot.index == 0:
-            near = Apart.of_each(self.near)
-            self._moments = Moments.of(moved_together(model.score, model.tables, near))
-
-
-@register
-class LanOverNeighbours(Lan):
-    """LAN whose projection sums over neighbours instead of coordinates."""
-
-    name: ClassVar[str] = "lan-over-neighbours"
-
-    def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
-        """See `Lan`."""
-        near = Apart.of_each(self.near.of(entities))
-        moved = moved_together(score, tables, near)
-        return segment_means(moved, near.pairs.places, near.starts)
-
-    def _attention(
-        self, score: Score, tables: Tables, near: Neighbourhoods, logic: Logic
-    ) -> Attends:
-        """See `Lan`. The moved neighbours are all that attention needs to know."""
-        own, near = tables.extra, Apart.of_each(near)
-        moved = moved_together(score, tables, near)
-        keys, queries = moved @ own[FROM_NEIGHBOUR].T, own[QUERY] @ own[FROM_QUERY].T
-        plain = Attention(near, logic, moved, keys, queries, own[VECTOR][0].clone())
-        return _in_kernels(plain, self._scratch) if uses_kernels(self.settings) else plain
-
-
-def _in_kernels(plain: Attention, scratch: Scratch) -> FusedAttention:
-    """The kernels project by themselves. Here each moved neighbour is to them an entity, with one
-    relation, whose direction is zero: along it nothing is taken away."""
-    near, nowhere = plain.near, torch.zeros_like(plain.near.others).numpy()
-    zero, zero_key = (rows.new_zeros(1, rows.shape[1]) for rows in (plain.moved, plain.keys))
-    sources = (plain.moved, zero, plain.keys, zero_key, plain.queries, plain.vector)
-    arrays = kernel.Sources(*(source.detach().contiguous().numpy() for source in sources))
-    places = near.pairs.places.numpy()
-    pairs = kernel.Pairs(nowhere, places)
-    discount = plain.logic.discount.numpy()
-    items = kernel.Items(near.starts.numpy(), near.relations.numpy(), places, discount)
-    implied = plain.logic.implies.T.contiguous().numpy()
-    return FusedAttention(sources, pairs, items, keys_of(arrays, pairs), implied, scratch)

@@ -13,6 +13,7 @@ slipped-average           EWC's mean over snapshots lacks its brackets, as we re
 from-new-facts            LKGE's autoencoder rebuilds rows without x_{i-1}, those without new facts
                           as zero, as we read it, and entities through a ReLU
 project-over-neighbours   MEAN and LAN sum their projection over neighbours, not over coordinates
+project-over-batch        the same over all neighbours of a batch
 
 Several are joined by +, as in select-on-test+values-for-slopes, and apply in turn. Further settings
 are given as --set NAME=VALUE, with a --label for the name of the file. The results go to
@@ -29,15 +30,19 @@ from pathlib import Path
 
 from departing import (
     EwcBySlip,
-    LanOverNeighbours,
     LkgeFromNewFacts,
-    MeanOverNeighbours,
     RetrainOnNewest,
     SiBySignedValueSteps,
     SiByValues,
     SiByValueSteps,
     SiDamped,
     SiDampedBySignedValueSteps,
+)
+from departing_inductive import (
+    LanOverBatch,
+    LanOverNeighbours,
+    MeanOverBatch,
+    MeanOverNeighbours,
 )
 
 from lkge import GrowingGraph, Settings, api
@@ -79,6 +84,7 @@ DEPARTURES: Mapping[str, Departure] = {
     "slipped-average": instead({"ewc": EwcBySlip}),
     "from-new-facts": instead({"lkge": LkgeFromNewFacts}),
     "project-over-neighbours": instead({"mean": MeanOverNeighbours, "lan": LanOverNeighbours}),
+    "project-over-batch": instead({"mean": MeanOverBatch, "lan": LanOverBatch}),
 }
 
 

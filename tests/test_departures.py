@@ -45,6 +45,7 @@ SYSTEMS = {
     "slipped-average": "ewc",
     "from-new-facts": "lkge",
     "project-over-neighbours": "mean",
+    "project-over-batch": "mean",
     "select-on-test+project-over-neighbours": "lan",
 }
 
@@ -208,22 +209,35 @@ def test_rows_are_rebuilt_from_new_facts_alone_and_entities_without_negatives() 
 
 
 def moved_by_hand(method: Inductive, model: Model, tables: Tables) -> list[Tensor]:
-    """For each entity its neighbours, (m, d), each less Σ x ∘ w over all of them, times its w."""
+    """For each entity its neighbours, (m, d), each less Σ x ∘ w times its w: summed over all of its
+    own neighbours, or over those of all entities."""
     rows = model.score.prepare_entities(tables.entity)
     directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
+    near, together = method.near, "batch" in method.name
     found = []
-    for first, stop in zip(method.near.starts[:-1], method.near.starts[1:], strict=True):
-        x = rows[method.near.others[first:stop]]
-        w = directions[method.near.relations[first:stop]]
-        found.append(x - (x * w).sum(0) * w)
+    for first, stop in zip(near.starts[:-1], near.starts[1:], strict=True):
+        x, w = rows[near.others[first:stop]], directions[near.relations[first:stop]]
+        everyone = slice(None) if together else slice(first, stop)
+        sums = rows[near.others[everyone]] * directions[near.relations[everyone]]
+        found.append(x - sums.sum(0) * w)
     return found
 
 
-def test_mean_projects_over_neighbours() -> None:
+def distinct(method: Inductive, moved: list[Tensor]) -> Tensor:
+    """One of all neighbours that are the same to the projection, (p, d)."""
+    near, items = method.near, torch.cat(moved)
+    if "batch" not in method.name:
+        return items
+    neighbours = zip(near.relations.tolist(), near.others.tolist(), strict=True)
+    return torch.stack(list(dict(zip(neighbours, items, strict=True)).values()))
+
+
+@pytest.mark.parametrize("name", ["mean-over-neighbours", "mean-over-batch"])
+def test_mean_projects_over_a_wrong_axis(name: str) -> None:
     moments: Moments | None = None
-    for method, model in course("mean-over-neighbours"):
+    for method, model in course(name):
         moved = moved_by_hand(method, model, model.tables)
-        moments = moments or Moments.of(torch.cat(moved))
+        moments = moments or Moments.of(distinct(method, moved))
         scale, shift = model.tables.extra["scale"][0], model.tables.extra["shift"][0]
         served = method.served(model).entity
         for entity, x in enumerate(moved):
@@ -233,10 +247,14 @@ def test_mean_projects_over_neighbours() -> None:
             torch.testing.assert_close(served[entity], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_lan_projects_over_neighbours() -> None:
+LANS = ["lan-over-neighbours", "lan-over-batch"]
+
+
+@pytest.mark.parametrize("name", LANS)
+def test_lan_projects_over_a_wrong_axis(name: str) -> None:
     """Without anything that attention could tell neighbours apart by, a row is their mean."""
     for backend in ("numba", "torch"):
-        method, model = begun("lan-over-neighbours", backend=backend)
+        method, model = begun(name, backend=backend)
         model.tables.extra["vector"].zero_()
         method._logic.implies.zero_()  # type: ignore[attr-defined]
         entities = torch.arange(4)
@@ -247,10 +265,11 @@ def test_lan_projects_over_neighbours() -> None:
         torch.testing.assert_close(method.vectors(model.score, model.tables, entities), expected)
 
 
-def test_both_backends_of_lan_over_neighbours_agree() -> None:
+@pytest.mark.parametrize("name", LANS)
+def test_both_backends_of_a_departing_lan_agree(name: str) -> None:
     found, gradients = [], []
     for backend in ("numba", "torch"):
-        method, model = begun("lan-over-neighbours", backend=backend)
+        method, model = begun(name, backend=backend)
         found.append(method.predictor(model).encoder.at(2).entity)  # type: ignore[attr-defined]
         gradients.append(gradient_of(method.objective(model), model.tables, some_batch())[1])
     torch.testing.assert_close(*found)

@@ -1,0 +1,182 @@
+"""MEAN and LAN as the published code may have them: a projection that sums over a wrong axis.
+
+x̂ - s ∘ ŵ in place of x̂ - (x̂·ŵ) ŵ, where s sums x̂ ∘ ŵ coordinate by coordinate: over the neighbours
+of an entity, or over all neighbours that are worked on together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from lkge.data.snapshots import Snapshot
+from lkge.kernels import attention as kernel
+from lkge.kernels.attention import keys_of
+from lkge.kernels.scratch import Scratch
+from lkge.methods import register
+from lkge.methods.lan import Lan
+from lkge.methods.mean import SCALE, SHIFT, Mean
+from lkge.methods.parts.attention import (
+    FROM_NEIGHBOUR,
+    FROM_QUERY,
+    QUERY,
+    VECTOR,
+    Attends,
+    Attention,
+    Logic,
+)
+from lkge.methods.parts.fused_attention import FusedAttention
+from lkge.methods.parts.inductive import TRANSITION, Inductive, or_own
+from lkge.methods.parts.neighbours import Neighbourhoods, Pairs
+from lkge.models.encoders import Moments, segment_means, standardise
+from lkge.models.model import Model, uses_kernels
+from lkge.models.scores import Score
+from lkge.models.tables import Tables
+
+
+class Moved(NamedTuple):
+    """Neighbourhoods, and what each of their distinct neighbours is moved to, (p, d)."""
+
+    near: Neighbourhoods
+    rows: Tensor
+
+
+class Apart(Neighbourhoods):
+    """Neighbourhoods that share no pair: what a neighbour is moved to depends on whose it is."""
+
+    @classmethod
+    def of_each(cls, near: Neighbourhoods) -> Self:
+        """The same neighbours."""
+        return cls(near.starts, near.relations, near.others)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Every neighbour is a pair of its own."""
+        places = torch.arange(len(self.others), device=self.others.device)
+        return Pairs(self.relations, self.others, places)
+
+
+class Projects(Inductive, ABC):
+    """By a projection of its own."""
+
+    @staticmethod
+    @abstractmethod
+    def moved(score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+        """In place of `transitions`."""
+
+
+class OverNeighbours(Projects, ABC):
+    """s = Σ x̂ ∘ ŵ over the neighbours of the entity."""
+
+    @staticmethod
+    def moved(score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+        """See `Projects`."""
+        near = Apart.of_each(near)
+        x, w = _factors(score, tables, near)
+        sums = functional.embedding_bag(
+            near.pairs.places, x * w, near.starts, mode="sum", include_last_offset=True
+        )
+        return Moved(near, x - functional.embedding(near.subjects, sums) * w)
+
+
+class OverBatch(Projects, ABC):
+    """s = Σ x̂ ∘ ŵ over all neighbours at hand: those of a batch, or of everything that is encoded
+    afterwards."""
+
+    @staticmethod
+    def moved(score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+        """See `Projects`."""
+        x, w = _factors(score, tables, near)
+        times = torch.bincount(near.pairs.places, minlength=len(x)).to(x.dtype)
+        return Moved(near, x - (times @ (x * w)) * w)
+
+
+def _factors(score: Score, tables: Tables, near: Neighbourhoods) -> tuple[Tensor, Tensor]:
+    """x̂ and ŵ of each distinct neighbour, (p, d) both, as in `transitions`."""
+    directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
+    x = functional.embedding(near.pairs.others, score.prepare_entities(tables.entity))
+    return x, functional.embedding(near.pairs.relations, directions)
+
+
+class ProjectingMean(Projects, Mean, ABC):
+    """Batch normalisation takes its moments from distinct neighbours, as MEAN's does."""
+
+    def encode(self, score: Score, tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+        """See `Mean`."""
+        near, moved = self.moved(score, tables, self.near.of(entities))
+        scale, shift = tables.extra[SCALE][0], tables.extra[SHIFT][0]
+        said = standardise(moved, self._moments, scale, shift).relu()
+        rows = segment_means(said, near.pairs.places, near.starts)
+        return or_own(rows, near.counts, tables.entity, entities)
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """See `Mean`."""
+        if snapshot.index == 0:
+            self._moments = Moments.of(self.moved(model.score, model.tables, self.near).rows)
+
+
+class ProjectingLan(Projects, Lan, ABC):
+    """Attends to what neighbours are moved to, as LAN does."""
+
+    def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
+        """See `Lan`."""
+        near, moved = self.moved(score, tables, self.near.of(entities))
+        return segment_means(moved, near.pairs.places, near.starts)
+
+    def _attention(
+        self, score: Score, tables: Tables, near: Neighbourhoods, logic: Logic
+    ) -> Attends:
+        """See `Lan`. The moved neighbours are all that attention needs to know."""
+        own = tables.extra
+        near, moved = self.moved(score, tables, near)
+        keys, queries = moved @ own[FROM_NEIGHBOUR].T, own[QUERY] @ own[FROM_QUERY].T
+        plain = Attention(near, logic, moved, keys, queries, own[VECTOR][0].clone())
+        return _in_kernels(plain, self._scratch) if uses_kernels(self.settings) else plain
+
+
+@register
+class MeanOverNeighbours(OverNeighbours, ProjectingMean):
+    """MEAN whose projection sums over neighbours instead of coordinates."""
+
+    name: ClassVar[str] = "mean-over-neighbours"
+
+
+@register
+class MeanOverBatch(OverBatch, ProjectingMean):
+    """MEAN whose projection sums over the batch instead of coordinates."""
+
+    name: ClassVar[str] = "mean-over-batch"
+
+
+@register
+class LanOverNeighbours(OverNeighbours, ProjectingLan):
+    """LAN whose projection sums over neighbours instead of coordinates."""
+
+    name: ClassVar[str] = "lan-over-neighbours"
+
+
+@register
+class LanOverBatch(OverBatch, ProjectingLan):
+    """LAN whose projection sums over the batch instead of coordinates."""
+
+    name: ClassVar[str] = "lan-over-batch"
+
+
+def _in_kernels(plain: Attention, scratch: Scratch) -> FusedAttention:
+    """The kernels project by themselves. Here each moved neighbour is to them an entity, with one
+    relation, whose direction is zero: along it nothing is taken away."""
+    near, everyone = plain.near, torch.arange(len(plain.moved))
+    zero, zero_key = (rows.new_zeros(1, rows.shape[1]) for rows in (plain.moved, plain.keys))
+    sources = (plain.moved, zero, plain.keys, zero_key, plain.queries, plain.vector)
+    arrays = kernel.Sources(*(source.detach().contiguous().numpy() for source in sources))
+    places = near.pairs.places.numpy()
+    pairs = kernel.Pairs(torch.zeros_like(everyone).numpy(), everyone.numpy())
+    discount = plain.logic.discount.numpy()
+    items = kernel.Items(near.starts.numpy(), near.relations.numpy(), places, discount)
+    implied = plain.logic.implies.T.contiguous().numpy()
+    return FusedAttention(sources, pairs, items, keys_of(arrays, pairs), implied, scratch)
