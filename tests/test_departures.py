@@ -57,7 +57,7 @@ def script() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(SCRIPTS)
         yield importlib.import_module("departures")
-    for name in ("departures", "departing"):
+    for name in ("departures", "departing", "departing_inductive"):
         del sys.modules[name]
     METHODS.clear()
     METHODS.update(before)

@@ -1,0 +1,74 @@
+"""`scripts/forgetting.py` counts what the results count, and knows what is answered again."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from lkge import GrowingGraph, Results, Settings, api
+from lkge.data.snapshots import with_inverses
+from lkge.learning.loop import Loop
+from lkge.methods import METHODS
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    """The script; afterwards what it registered is unknown again."""
+    before = dict(METHODS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        yield importlib.import_module("forgetting")
+    del sys.modules["forgetting"]
+    METHODS.clear()
+    METHODS.update(before)
+
+
+Watched = tuple[GrowingGraph, Results, list[tuple[np.ndarray, np.ndarray, np.ndarray]], str]
+
+
+@pytest.fixture(scope="module")
+def watched(script: ModuleType) -> Watched:
+    graph = api.load("brick")
+    witness = script.Witness(graph)
+    method = script.witnessed("fine-tune", witness).name
+    results = Loop(graph, Settings().with_changes({**FEW, "method": method})).run().results
+    asked = witness.asked()
+    return graph, results, asked, script.table(asked)
+
+
+def test_its_first_and_last_view_are_the_two_protocols(watched: Watched) -> None:
+    _, results, asked, _ = watched
+    for place, protocol in ((0, "paper"), (2, "current")):
+        found = np.mean([(last[:, place] - first[:, place]).mean() for first, last, _ in asked])
+        assert found == pytest.approx(results.protocols[protocol].bwt)
+
+
+def test_a_question_is_answered_again_by_later_training_facts_only(watched: Watched) -> None:
+    graph, _, asked, _ = watched
+    for j, (_, _, again) in enumerate(asked):
+        later = {
+            (h, r)
+            for snapshot in graph.snapshots[j + 1 :]
+            for h, r, _ in with_inverses(snapshot.train).tolist()
+        }
+        tests = with_inverses(graph.snapshots[j].test).tolist()
+        assert again.tolist() == [(h, r) in later for h, r, _ in tests]
+        assert again.any() == (not again.all())
+
+
+def test_a_larger_filter_helps_only_where_questions_are_answered_again(watched: Watched) -> None:
+    *_, asked, table = watched
+    for _, last, again in asked:
+        assert (last[:, 1] >= last[:, 0]).all()
+        assert (last[again, 1] > last[again, 0]).any()
+    assert table.count("\n") == 5
+    assert "`paper`" in table
