@@ -1,7 +1,7 @@
 """MEAN and LAN as the published code may have them: a projection that sums over a wrong axis.
 
 x̂ - s ∘ ŵ in place of x̂ - (x̂·ŵ) ŵ, where s sums x̂ ∘ ŵ coordinate by coordinate: over the neighbours
-of an entity, or over all neighbours that are worked on together.
+of an entity, or over those of a batch.
 """
 
 from __future__ import annotations
@@ -64,17 +64,15 @@ class Apart(Neighbourhoods):
 class Projects(Inductive, ABC):
     """By a projection of its own."""
 
-    @staticmethod
     @abstractmethod
-    def moved(score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
         """In place of `transitions`."""
 
 
 class OverNeighbours(Projects, ABC):
     """s = Σ x̂ ∘ ŵ over the neighbours of the entity."""
 
-    @staticmethod
-    def moved(score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
         """See `Projects`."""
         near = Apart.of_each(near)
         x, w = _factors(score, tables, near)
@@ -85,15 +83,29 @@ class OverNeighbours(Projects, ABC):
 
 
 class OverBatch(Projects, ABC):
-    """s = Σ x̂ ∘ ŵ over all neighbours at hand: those of a batch, or of everything that is encoded
-    afterwards."""
+    """s = Σ x̂ ∘ ŵ over all neighbours of a batch, (d,); that of all of D_1, at the end, holds for
+    all that comes later, so that old rows stay."""
 
-    @staticmethod
-    def moved(score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+    _sums: Tensor | None = None
+
+    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
         """See `Projects`."""
         x, w = _factors(score, tables, near)
-        times = torch.bincount(near.pairs.places, minlength=len(x)).to(x.dtype)
-        return Moved(near, x - (times @ (x * w)) * w)
+        sums = _sums(near, x * w) if self._sums is None else self._sums
+        return Moved(near, x - sums * w)
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Keep the sums of D_1."""
+        if snapshot.index == 0:
+            x, w = _factors(model.score, model.tables, self.near)
+            self._sums = _sums(self.near, x * w)
+        super().end(model, snapshot)
+
+
+def _sums(near: Neighbourhoods, products: Tensor) -> Tensor:
+    """Those (p, d) of distinct neighbours, each as often as it is there, (d,)."""
+    times = torch.bincount(near.pairs.places, minlength=len(products))
+    return times.to(products.dtype) @ products
 
 
 def _factors(score: Score, tables: Tables, near: Neighbourhoods) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from tests.kernels.made import gradient_of
 from tests.methods.hand_made import FIRST, NEW, SECOND
-from tests.methods.inductive_graph import begun, course, some_batch
+from tests.methods.inductive_graph import SNAPSHOTS, begun, course, some_batch
 from tests.methods.plain_python import (
     difference,
     facts_of_entity,
@@ -33,6 +33,8 @@ from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import lessons, study
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
+AXES = ("neighbours", "batch")
+"""What a departing projection sums over."""
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
 SYSTEMS = {
     "select-on-test": "fine-tune",
@@ -208,36 +210,36 @@ def test_rows_are_rebuilt_from_new_facts_alone_and_entities_without_negatives() 
     assert all(part.touched.all() and part.values.any(dim=1).all() for part in gradient)
 
 
-def moved_by_hand(method: Inductive, model: Model, tables: Tables) -> list[Tensor]:
-    """For each entity its neighbours, (m, d), each less Σ x ∘ w times its w: summed over all of its
-    own neighbours, or over those of all entities."""
+def moved_by_hand(method: Inductive, model: Model, tables: Tables, together: bool) -> list[Tensor]:
+    """For each entity its neighbours, (m, d), each less Σ x ∘ w times its w, summed over its own
+    neighbours or, `together`, over those of the entities of D_1."""
     rows = model.score.prepare_entities(tables.entity)
     directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
-    near, together = method.near, "batch" in method.name
+    near, old = method.near, SNAPSHOTS[0].num_entities
     found = []
     for first, stop in zip(near.starts[:-1], near.starts[1:], strict=True):
         x, w = rows[near.others[first:stop]], directions[near.relations[first:stop]]
-        everyone = slice(None) if together else slice(first, stop)
-        sums = rows[near.others[everyone]] * directions[near.relations[everyone]]
-        found.append(x - sums.sum(0) * w)
+        items = slice(0, int(near.starts[old])) if together else slice(first, stop)
+        products = rows[near.others[items]] * directions[near.relations[items]]
+        found.append(x - products.sum(0) * w)
     return found
 
 
-def distinct(method: Inductive, moved: list[Tensor]) -> Tensor:
+def distinct(method: Inductive, moved: list[Tensor], together: bool) -> Tensor:
     """One of all neighbours that are the same to the projection, (p, d)."""
     near, items = method.near, torch.cat(moved)
-    if "batch" not in method.name:
+    if not together:
         return items
     neighbours = zip(near.relations.tolist(), near.others.tolist(), strict=True)
     return torch.stack(list(dict(zip(neighbours, items, strict=True)).values()))
 
 
-@pytest.mark.parametrize("name", ["mean-over-neighbours", "mean-over-batch"])
-def test_mean_projects_over_a_wrong_axis(name: str) -> None:
+@pytest.mark.parametrize("axis", AXES)
+def test_mean_projects_over_a_wrong_axis(axis: str) -> None:
     moments: Moments | None = None
-    for method, model in course(name):
-        moved = moved_by_hand(method, model, model.tables)
-        moments = moments or Moments.of(distinct(method, moved))
+    for method, model in course(f"mean-over-{axis}"):
+        moved = moved_by_hand(method, model, model.tables, axis == "batch")
+        moments = moments or Moments.of(distinct(method, moved, axis == "batch"))
         scale, shift = model.tables.extra["scale"][0], model.tables.extra["shift"][0]
         served = method.served(model).entity
         for entity, x in enumerate(moved):
@@ -247,29 +249,26 @@ def test_mean_projects_over_a_wrong_axis(name: str) -> None:
             torch.testing.assert_close(served[entity], expected, rtol=1e-4, atol=1e-5)
 
 
-LANS = ["lan-over-neighbours", "lan-over-batch"]
-
-
-@pytest.mark.parametrize("name", LANS)
-def test_lan_projects_over_a_wrong_axis(name: str) -> None:
+@pytest.mark.parametrize("axis", AXES)
+def test_lan_projects_over_a_wrong_axis(axis: str) -> None:
     """Without anything that attention could tell neighbours apart by, a row is their mean."""
     for backend in ("numba", "torch"):
-        method, model = begun(name, backend=backend)
+        method, model = begun(f"lan-over-{axis}", backend=backend)
         model.tables.extra["vector"].zero_()
         method._logic.implies.zero_()  # type: ignore[attr-defined]
         entities = torch.arange(4)
         rows = method.encode(model.score, model.tables, entities, torch.tensor([0, 1, 2, 3]))
-        by_hand = moved_by_hand(method, model, model.tables)
+        by_hand = moved_by_hand(method, model, model.tables, axis == "batch")
         expected = torch.stack([by_hand[entity].mean(0) for entity in range(4)])
         torch.testing.assert_close(rows, expected)
         torch.testing.assert_close(method.vectors(model.score, model.tables, entities), expected)
 
 
-@pytest.mark.parametrize("name", LANS)
-def test_both_backends_of_a_departing_lan_agree(name: str) -> None:
+@pytest.mark.parametrize("axis", AXES)
+def test_both_backends_of_a_departing_lan_agree(axis: str) -> None:
     found, gradients = [], []
     for backend in ("numba", "torch"):
-        method, model = begun(name, backend=backend)
+        method, model = begun(f"lan-over-{axis}", backend=backend)
         found.append(method.predictor(model).encoder.at(2).entity)  # type: ignore[attr-defined]
         gradients.append(gradient_of(method.objective(model), model.tables, some_batch())[1])
     torch.testing.assert_close(*found)
