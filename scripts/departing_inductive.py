@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lkge.config import Settings
 from lkge.data.snapshots import Snapshot
 from lkge.kernels import attention as kernel
 from lkge.kernels.attention import keys_of
@@ -82,26 +83,6 @@ class OverNeighbours(Projects, ABC):
         return Moved(near, x - functional.embedding(near.subjects, sums) * w)
 
 
-class OverBatch(Projects, ABC):
-    """s = Σ x̂ ∘ ŵ over all neighbours of a batch, (d,); that of all of D_1, at the end, holds for
-    all that comes later, so that old rows stay."""
-
-    _sums: Tensor | None = None
-
-    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
-        """See `Projects`."""
-        x, w = _factors(score, tables, near)
-        sums = _sums(near, x * w) if self._sums is None else self._sums
-        return Moved(near, x - sums * w)
-
-    def end(self, model: Model, snapshot: Snapshot) -> None:
-        """Keep the sums of D_1."""
-        if snapshot.index == 0:
-            x, w = _factors(model.score, model.tables, self.near)
-            self._sums = _sums(self.near, x * w)
-        super().end(model, snapshot)
-
-
 def _sums(near: Neighbourhoods, products: Tensor) -> Tensor:
     """Those (p, d) of distinct neighbours, each as often as it is there, (d,)."""
     times = torch.bincount(near.pairs.places, minlength=len(products))
@@ -132,8 +113,11 @@ class ProjectingMean(Projects, Mean, ABC):
             self._moments = Moments.of(self.moved(model.score, model.tables, self.near).rows)
 
 
-class ProjectingLan(Projects, Lan, ABC):
-    """Attends to what neighbours are moved to, as LAN does."""
+@register
+class LanOverNeighbours(OverNeighbours, Lan):
+    """LAN whose projection sums over neighbours instead of coordinates."""
+
+    name: ClassVar[str] = "lan-over-neighbours"
 
     def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
         """See `Lan`."""
@@ -159,24 +143,59 @@ class MeanOverNeighbours(OverNeighbours, ProjectingMean):
 
 
 @register
-class MeanOverBatch(OverBatch, ProjectingMean):
-    """MEAN whose projection sums over the batch instead of coordinates."""
+class MeanOverBatch(ProjectingMean):
+    """MEAN whose projection sums over all neighbours at hand: those of a batch, of D_1 when it has
+    been learned, and afterwards of the entities that are encoded together. What has been encoded
+    stays."""
 
     name: ClassVar[str] = "mean-over-batch"
 
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._first: Tensor | None = None
+
+    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+        """See `Projects`."""
+        x, w = _factors(score, tables, near)
+        return Moved(near, x - _sums(near, x * w) * w)
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """See `Mean`."""
+        super().end(model, snapshot)
+        if snapshot.index == 0:
+            self._first = self.served(model).entity
+
+    def served(self, model: Model) -> Tables:
+        """See `Mean`; the rows of later entities are what they were encoded as."""
+        if self._first is None:
+            return super().served(model)
+        later = model.tables.entity[len(self._first) :]
+        return Tables(torch.cat([self._first, later]), model.tables.relation)
+
 
 @register
-class LanOverNeighbours(OverNeighbours, ProjectingLan):
-    """LAN whose projection sums over neighbours instead of coordinates."""
+class MeanOverFirst(ProjectingMean):
+    """MEAN whose projection sums over the neighbours of a batch, and when D_1 has been learned over
+    those of D_1 for good."""
 
-    name: ClassVar[str] = "lan-over-neighbours"
+    name: ClassVar[str] = "mean-over-first"
 
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._kept: Tensor | None = None
 
-@register
-class LanOverBatch(OverBatch, ProjectingLan):
-    """LAN whose projection sums over the batch instead of coordinates."""
+    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+        """See `Projects`."""
+        x, w = _factors(score, tables, near)
+        sums = _sums(near, x * w) if self._kept is None else self._kept
+        return Moved(near, x - sums * w)
 
-    name: ClassVar[str] = "lan-over-batch"
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Keep the sums of D_1; see `Mean`."""
+        if snapshot.index == 0:
+            x, w = _factors(model.score, model.tables, self.near)
+            self._kept = _sums(self.near, x * w)
+        super().end(model, snapshot)
 
 
 def _in_kernels(plain: Attention, scratch: Scratch) -> FusedAttention:

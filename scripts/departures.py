@@ -13,7 +13,8 @@ slipped-average           EWC's mean over snapshots lacks its brackets, as we re
 from-new-facts            LKGE's autoencoder rebuilds rows without x_{i-1}, those without new facts
                           as zero, as we read it, and entities through a ReLU
 project-over-neighbours   MEAN and LAN sum their projection over neighbours, not over coordinates
-project-over-batch        the same over all neighbours of a batch
+project-over-batch        MEAN sums it over the neighbours of all that is encoded together
+project-over-first        the same, but that the sums of D_1 hold for what comes later
 
 Several are joined by +, as in select-on-test+values-for-slopes, and apply in turn. Further settings
 are given as --set NAME=VALUE, with a --label for the name of the file. The results go to
@@ -39,9 +40,9 @@ from departing import (
     SiDampedBySignedValueSteps,
 )
 from departing_inductive import (
-    LanOverBatch,
     LanOverNeighbours,
     MeanOverBatch,
+    MeanOverFirst,
     MeanOverNeighbours,
 )
 
@@ -84,7 +85,8 @@ DEPARTURES: Mapping[str, Departure] = {
     "slipped-average": instead({"ewc": EwcBySlip}),
     "from-new-facts": instead({"lkge": LkgeFromNewFacts}),
     "project-over-neighbours": instead({"mean": MeanOverNeighbours, "lan": LanOverNeighbours}),
-    "project-over-batch": instead({"mean": MeanOverBatch, "lan": LanOverBatch}),
+    "project-over-batch": instead({"mean": MeanOverBatch}),
+    "project-over-first": instead({"mean": MeanOverFirst}),
 }
 
 

@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -33,8 +34,6 @@ from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import lessons, study
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-AXES = ("neighbours", "batch")
-"""What a departing projection sums over."""
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
 SYSTEMS = {
     "select-on-test": "fine-tune",
@@ -48,6 +47,7 @@ SYSTEMS = {
     "from-new-facts": "lkge",
     "project-over-neighbours": "mean",
     "project-over-batch": "mean",
+    "project-over-first": "mean",
     "select-on-test+project-over-neighbours": "lan",
 }
 
@@ -210,36 +210,38 @@ def test_rows_are_rebuilt_from_new_facts_alone_and_entities_without_negatives() 
     assert all(part.touched.all() and part.values.any(dim=1).all() for part in gradient)
 
 
-def moved_by_hand(method: Inductive, model: Model, tables: Tables, together: bool) -> list[Tensor]:
+def moved_by_hand(method: Inductive, model: Model, tables: Tables, over: str) -> list[Tensor]:
     """For each entity its neighbours, (m, d), each less Σ x ∘ w times its w, summed over its own
-    neighbours or, `together`, over those of the entities of D_1."""
+    neighbours or over those of all entities of D_1; `batch`: each as it came, and of those that
+    come later every one comes alone."""
     rows = model.score.prepare_entities(tables.entity)
     directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
     near, old = method.near, SNAPSHOTS[0].num_entities
     found = []
-    for first, stop in zip(near.starts[:-1], near.starts[1:], strict=True):
-        x, w = rows[near.others[first:stop]], directions[near.relations[first:stop]]
+    for entity, (first, stop) in enumerate(pairwise(near.starts.tolist())):
+        together = over == "first" or (over == "batch" and entity < old)
         items = slice(0, int(near.starts[old])) if together else slice(first, stop)
         products = rows[near.others[items]] * directions[near.relations[items]]
+        x, w = rows[near.others[first:stop]], directions[near.relations[first:stop]]
         found.append(x - products.sum(0) * w)
     return found
 
 
-def distinct(method: Inductive, moved: list[Tensor], together: bool) -> Tensor:
+def distinct(method: Inductive, moved: list[Tensor], over: str) -> Tensor:
     """One of all neighbours that are the same to the projection, (p, d)."""
     near, items = method.near, torch.cat(moved)
-    if not together:
+    if over == "neighbours":
         return items
     neighbours = zip(near.relations.tolist(), near.others.tolist(), strict=True)
     return torch.stack(list(dict(zip(neighbours, items, strict=True)).values()))
 
 
-@pytest.mark.parametrize("axis", AXES)
-def test_mean_projects_over_a_wrong_axis(axis: str) -> None:
+@pytest.mark.parametrize("over", ["neighbours", "batch", "first"])
+def test_mean_projects_over_a_wrong_axis(over: str) -> None:
     moments: Moments | None = None
-    for method, model in course(f"mean-over-{axis}"):
-        moved = moved_by_hand(method, model, model.tables, axis == "batch")
-        moments = moments or Moments.of(distinct(method, moved, axis == "batch"))
+    for method, model in course(f"mean-over-{over}"):
+        moved = moved_by_hand(method, model, model.tables, over)
+        moments = moments or Moments.of(distinct(method, moved, over))
         scale, shift = model.tables.extra["scale"][0], model.tables.extra["shift"][0]
         served = method.served(model).entity
         for entity, x in enumerate(moved):
@@ -249,26 +251,24 @@ def test_mean_projects_over_a_wrong_axis(axis: str) -> None:
             torch.testing.assert_close(served[entity], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("axis", AXES)
-def test_lan_projects_over_a_wrong_axis(axis: str) -> None:
+def test_lan_projects_over_neighbours() -> None:
     """Without anything that attention could tell neighbours apart by, a row is their mean."""
     for backend in ("numba", "torch"):
-        method, model = begun(f"lan-over-{axis}", backend=backend)
+        method, model = begun("lan-over-neighbours", backend=backend)
         model.tables.extra["vector"].zero_()
         method._logic.implies.zero_()  # type: ignore[attr-defined]
         entities = torch.arange(4)
         rows = method.encode(model.score, model.tables, entities, torch.tensor([0, 1, 2, 3]))
-        by_hand = moved_by_hand(method, model, model.tables, axis == "batch")
+        by_hand = moved_by_hand(method, model, model.tables, "neighbours")
         expected = torch.stack([by_hand[entity].mean(0) for entity in range(4)])
         torch.testing.assert_close(rows, expected)
         torch.testing.assert_close(method.vectors(model.score, model.tables, entities), expected)
 
 
-@pytest.mark.parametrize("axis", AXES)
-def test_both_backends_of_a_departing_lan_agree(axis: str) -> None:
+def test_both_backends_of_lan_over_neighbours_agree() -> None:
     found, gradients = [], []
     for backend in ("numba", "torch"):
-        method, model = begun(f"lan-over-{axis}", backend=backend)
+        method, model = begun("lan-over-neighbours", backend=backend)
         found.append(method.predictor(model).encoder.at(2).entity)  # type: ignore[attr-defined]
         gradients.append(gradient_of(method.objective(model), model.tables, some_batch())[1])
     torch.testing.assert_close(*found)
