@@ -48,6 +48,15 @@ def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
     }
 
 
+def test_a_system_has_datasets_of_its_own_unless_some_are_named() -> None:
+    def places(**chosen: list[str]) -> set[str]:
+        return {cell.dataset for cell in BEYOND.cells(systems=["ewc"], **chosen)}
+
+    assert places() == {"ENTITY", "RELATION"}
+    assert places(datasets=["fact", "ENTITY"]) == {"FACT", "ENTITY"}
+    assert {cell.dataset for cell in BEYOND.cells(systems=["evergreen"])} == set(BEYOND.datasets)
+
+
 def test_a_variant_of_evergreen_differs_in_one_setting() -> None:
     variants = [name for name in BEYOND.entrants if name.startswith("evergreen:")]
     assert len(variants) >= 4

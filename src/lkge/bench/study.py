@@ -23,18 +23,22 @@ from lkge.errors import SettingsError, UnknownName
 PAPER, BEYOND, SCORES = "paper", "beyond", "scores"
 STUDIES = (PAPER, BEYOND, SCORES)
 
+OWN = ("seeds", "datasets")
+"""Lists that a system may have of its own."""
+
 Printed = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A system of a study: METHOD or METHOD:VARIANT, its settings, those on single datasets, and
-    the title of its group where the study has some."""
+    """A system of a study: METHOD or METHOD:VARIANT, its settings, those on single datasets, its
+    own seeds and datasets, and the title of its group where the study has some."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     seeds: tuple[int, ...] = ()
+    datasets: tuple[str, ...] = ()
     group: str = ""
 
     @property
@@ -105,14 +109,14 @@ class Study:
     ) -> list[Cell]:
         """The runs of the chosen systems and datasets: all first seeds, then all second ones, …
 
-        Given seeds hold for every chosen system; otherwise each has those of the study.
+        Given seeds and datasets hold for every chosen system; otherwise each has its own, or those
+        of the study.
         """
         entrants = [self.entrant(name) for name in systems or self.entrants]
-        places = [self.spelled(dataset) for dataset in datasets or self.datasets]
         runs = [
-            (turn, self.cell(entrant, dataset, seed))
+            (turn, self.cell(entrant, self.spelled(dataset), seed))
             for entrant in entrants
-            for dataset in places
+            for dataset in datasets or entrant.datasets or self.datasets
             for turn, seed in enumerate(seeds or entrant.seeds or self.seeds)
         ]
         return [cell for _, cell in sorted(runs, key=lambda run: run[0])]
@@ -182,7 +186,7 @@ def read_study(folder: Traversable, name: str) -> Study:
 
 def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
     systems = [
-        Entrant(system, **{**part, "seeds": tuple(part.get("seeds", ()))})
+        Entrant(system, **{**part, **{key: tuple(part.get(key, ())) for key in OWN}})
         for system, part in tree.pop("systems").items()
     ]
     groups = tree.pop("groups", {})

@@ -69,7 +69,7 @@ def command(
     screen = console(stderr=as_json)
     failures: Sequence[Failure] = []
     if not report_only:
-        cells = chosen.cells(places or known.datasets, systems, listed_seeds(seeds))
+        cells = chosen.cells(places, systems, listed_seeds(seeds))
         work = Work(out=folder, runs=runs or folder / "runs", jobs=jobs, data=data)
         try:
             failures = run_study(chosen, cells, work, screen)
