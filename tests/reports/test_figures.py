@@ -131,6 +131,16 @@ def test_bars_are_as_long_as_the_mrr_and_the_best_is_bold_and_on_top(make_run: M
     assert bold == {f"{mrr:.3f}" for mrr in final}
 
 
+def test_a_hard_dataset_that_others_do_not_have_takes_nobody_down(make_run: MakeRun) -> None:
+    runs = [
+        make_run(method="low", mrr=0.3),
+        make_run(method="high", mrr=0.4),
+        make_run("FACT", "high", mrr=0.1),
+    ]
+    panel, _ = figures.mrr_by_method(runs).axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["high", "low"]
+
+
 def test_stacked_times_add_up(make_run: MakeRun) -> None:
     run = make_run(snapshots=2)
     (panel,) = figures.time_per_snapshot([run]).axes

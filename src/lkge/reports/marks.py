@@ -150,14 +150,18 @@ def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Fig
 
 
 def ranking(systems: Sequence[System], measure: Measure) -> list[str]:
-    """The names of the methods, the best mean over datasets first, the unknown last."""
-    names = dict.fromkeys(system.name for system in systems)
+    """The names of the methods, the best mean first, over the datasets that all of them have, or
+    else over all of each; the unknown last."""
+    places: dict[str, dict[str, float]] = {}
+    for system in systems:
+        places.setdefault(system.name, {})[system.dataset] = system.spread(measure).mean
+    shared = set.intersection(*map(set, places.values())) if places else set()
 
     def height(name: str) -> float:
-        mean = spread(s.spread(measure).mean for s in systems if s.name == name).mean
+        mean = spread(places[name][dataset] for dataset in shared or places[name]).mean
         return -math.inf if math.isnan(mean) else mean
 
-    return sorted(names, key=height, reverse=True)
+    return sorted(places, key=height, reverse=True)
 
 
 def _bars(
