@@ -1,11 +1,13 @@
 """What of a backward transfer is forgetting, and what comes from the filter or from newcomers.
 
     python scripts/forgetting.py --dataset FACT --method evergreen --data dataset.zip
+    python scripts/forgetting.py --dataset FACT --valid --distillation 3 --data dataset.zip
 
-A test fact is ranked among the entities of its own time (`paper`) or of today (`current`), and what
-is left out is what was known in its own time or what is known today. Its question is answered again
-if a later snapshot has a training fact that answers it, too; where only the knowledge of its own
-time is left out, that fact, which is true and was learned, stands before it.
+A test fact, or with `--valid` a validation fact, is ranked among the entities of its own time
+(`paper`) or of today (`current`), and what is left out is what was known in its own time or what is
+known today. Its question is answered again if a later snapshot has a training fact that answers it,
+too; where only the knowledge of its own time is left out, that fact, which is true and was learned,
+stands before it. Where validation facts are asked about, no filter knows a test fact.
 """
 
 from __future__ import annotations
@@ -45,13 +47,12 @@ class Asked(NamedTuple):
 
 
 class Witness:
-    """Asks every model about all tests so far."""
+    """Asks every model about all tests so far, or about all validation facts."""
 
-    def __init__(self, graph: GrowingGraph) -> None:
+    def __init__(self, graph: GrowingGraph, *, valid: bool = False) -> None:
         self._snapshots = graph.snapshots
-        self._answers = KnownAnswers.build(
-            [np.concatenate([s.train, s.valid, s.test]) for s in graph.snapshots]
-        )
+        self._valid = valid
+        self._answers = KnownAnswers.build([self._known(each) for each in graph.snapshots])
         self._found: dict[tuple[int, int], Inverses] = {}
 
     def look(self, method: Method, model: Model, today: Snapshot) -> None:
@@ -60,7 +61,7 @@ class Witness:
         for then in self._snapshots[: today.index + 1]:
             moments = ((then, then), (then, today), (today, today))
             views = [View(size.num_entities, known.index) for size, known in moments]
-            ranks = predictor.ranks(with_inverses(then.test), views, self._answers)
+            ranks = predictor.ranks(self._questions(then), views, self._answers)
             self._found[today.index, then.index] = 1 / ranks
 
     def asked(self) -> list[Asked]:
@@ -71,11 +72,25 @@ class Witness:
             for j in range(end)
         ]
 
+    def mrr(self) -> NDArray[np.float64]:
+        """Of the last model on the questions of all snapshots, in each view, (3,)."""
+        end = len(self._snapshots) - 1
+        return np.concatenate([self._found[end, j] for j in range(end + 1)]).mean(0)
+
+    def _known(self, snapshot: Snapshot) -> Facts:
+        """What a filter knows of a snapshot."""
+        parts = [snapshot.train, snapshot.valid, *([] if self._valid else [snapshot.test])]
+        return np.concatenate(parts)
+
+    def _questions(self, snapshot: Snapshot) -> Facts:
+        """What is asked about a snapshot, in both directions."""
+        return with_inverses(snapshot.valid if self._valid else snapshot.test)
+
     def _answered_again(self, j: int) -> NDArray[np.bool_]:
-        """Which questions of the tests of snapshot j have a training fact in a later one, (n,)."""
+        """Which questions about snapshot j have a training fact in a later one, (n,)."""
         later = np.concatenate([snapshot.train for snapshot in self._snapshots[j + 1 :]])
-        tests = with_inverses(self._snapshots[j].test)
-        return np.isin(self._keys(tests), self._keys(with_inverses(later)))
+        asked = self._questions(self._snapshots[j])
+        return np.isin(self._keys(asked), self._keys(with_inverses(later)))
 
     def _keys(self, edges: Facts) -> NDArray[np.int64]:
         """A number for each question (h, r), (n,)."""
@@ -95,23 +110,30 @@ def witnessed(name: str, witness: Witness) -> type[Method]:
     return register(Witnessed)
 
 
-def table(asked: list[Asked]) -> str:
-    """BWT in each view: of all questions, of those that are answered again, and of the others."""
+def table(asked: list[Asked], mrr: NDArray[np.float64]) -> str:
+    """In each view the MRR of the last model; of old questions the MRR when they were learned and
+    in the end; BWT, their difference, also of those that are answered again and of the others."""
     lines = [
-        "| A test fact is ranked with | all | answered again | not again |",
-        "| --- | ---: | ---: | ---: |",
+        "| A fact is ranked with | MRR | old, at first | old, at last | BWT | again | not again |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for place, view in enumerate(VIEWS):
-        changes = [part.last[:, place] - part.first[:, place] for part in asked]
+        changes = [(part.last - part.first)[:, place] for part in asked]
         parts = [(change, part.again) for change, part in zip(changes, asked, strict=True)]
         transfers = (
-            np.mean([change.mean() for change, _ in parts]),
+            np.mean([change.mean() for change in changes]),
             np.mean([change[again].mean() for change, again in parts]),
             np.mean([change[~again].mean() for change, again in parts]),
         )
-        lines.append(f"| {view} | {' | '.join(f'{found:+.4f}' for found in transfers)} |")
+        levels = (
+            mrr[place],
+            np.mean([part.first[:, place].mean() for part in asked]),
+            np.mean([part.last[:, place].mean() for part in asked]),
+        )
+        cells = [f"{level:.4f}" for level in levels] + [f"{found:+.4f}" for found in transfers]
+        lines.append(f"| {view} | {' | '.join(cells)} |")
     share = np.mean([part.again.mean() for part in asked])
-    lines.append(f"| share of questions | 1 | {share:.2f} | {1 - share:.2f} |")
+    lines.append(f"| share of questions | | | | 1 | {share:.2f} | {1 - share:.2f} |")
     return "\n".join(lines)
 
 
@@ -122,19 +144,24 @@ def main() -> None:
     )
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--method", default="evergreen")
+    parser.add_argument("--valid", action="store_true")
+    parser.add_argument("--distillation", type=float, default=2.0)
     parser.add_argument("--max-epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--data", type=Path, default=None)
     options = parser.parse_args()
     graph = api.load(options.dataset, options.data)
-    witness = Witness(graph)
+    witness = Witness(graph, valid=options.valid)
     changes = {
         "method": witnessed(options.method, witness).name,
         "seed": options.seed,
         "max_epochs": options.max_epochs,
+        "distillation": options.distillation,
     }
     Loop(graph, settings_with(changes, preset="evergreen")).run()
-    print(f"{options.method} on {graph.name}, BWT\n\n{table(witness.asked())}")
+    asked_about = "validation facts" if options.valid else "tests"
+    title = f"{options.method}, δ = {options.distillation:g}, {asked_about} of {graph.name}"
+    print(f"{title}\n\n{table(witness.asked(), witness.mrr())}")
 
 
 if __name__ == "__main__":

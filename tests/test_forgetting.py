@@ -42,7 +42,7 @@ def watched(script: ModuleType) -> Watched:
     method = script.witnessed("fine-tune", witness).name
     results = Loop(graph, Settings().with_changes({**FEW, "method": method})).run().results
     asked = witness.asked()
-    return graph, results, asked, script.table(asked)
+    return graph, results, asked, script.table(asked, witness.mrr())
 
 
 def test_its_first_and_last_view_are_the_two_protocols(watched: Watched) -> None:
@@ -50,6 +50,22 @@ def test_its_first_and_last_view_are_the_two_protocols(watched: Watched) -> None
     for place, protocol in ((0, "paper"), (2, "current")):
         found = np.mean([(last[:, place] - first[:, place]).mean() for first, last, _ in asked])
         assert found == pytest.approx(results.protocols[protocol].bwt)
+
+
+def test_it_tells_the_mrr_of_the_last_model(watched: Watched) -> None:
+    _, results, _, table = watched
+    assert f"(`paper`) | {results.mrr:.4f} |" in table
+    assert f"(`current`) | {results.protocols['current'].final.mrr:.4f} |" in table
+
+
+def test_where_validation_facts_are_asked_about_no_filter_knows_a_test_fact(
+    script: ModuleType,
+) -> None:
+    graph = api.load("brick")
+    first = graph.snapshots[0]
+    witness = script.Witness(graph, valid=True)
+    assert len(witness._known(first)) == len(first.train) + len(first.valid)
+    assert witness._questions(first).tolist() == with_inverses(first.valid).tolist()
 
 
 def test_a_question_is_answered_again_by_later_training_facts_only(watched: Watched) -> None:

@@ -119,6 +119,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "sparse_n3": True,
         "averaging": True,
         "questions": 400,
+        "distillation": 2.0,
         "max_epochs": 20,
         "patience": 1,
         "least_gain": 0.01,
@@ -153,6 +154,7 @@ LIVING_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "evergreen": MappingProxyType(
             {
                 "questions": 100,
+                "distillation": 1.0,
                 "profile": False,
                 "max_epochs": 15,
                 "patience": 3,

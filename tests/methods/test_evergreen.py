@@ -77,7 +77,7 @@ def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
     )
 
 
-@pytest.mark.parametrize("strength", [0.5, 1.0])
+@pytest.mark.parametrize("strength", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("backend", ["numba", "torch"])
 @pytest.mark.parametrize(("told", "heart"), [(0.0, False), (0.3, True), (0.3, False), (1.0, True)])
 def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
@@ -153,7 +153,7 @@ def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     gradient.entity.touched.fill_(1)
     method.penalty(model, gradient)
     kept, weight = len(PAST) - 2, 2 * evergreen.REFUTATION
-    share = weight / (kept + weight)
+    share = weight / (settings.distillation * kept + weight)
     assert float(gradient.entity.values.mean()) == pytest.approx(share, abs=0.01)
 
 

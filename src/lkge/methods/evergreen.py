@@ -69,7 +69,7 @@ class Evergreen(Method):
         "how often each entity took each relation, tables that know the facts by heart, and the "
         "optimizer's sums"
     )
-    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (0.3, 1.0, 3.0)}
+    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (1.0, 2.0, 3.0)}
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
