@@ -33,6 +33,13 @@ def test_only_shared_seeds_are_compared(make_run: MakeRun) -> None:
     assert row[6].text == "× 1.0"
 
 
+def test_times_are_those_of_the_first_seed_that_both_have(make_run: MakeRun) -> None:
+    mine = line(make_run, "ewc", {11: 0.0, 22: 9.0, 33: 9.0})
+    theirs = line(make_run, "re-train", {22: 0.0, 11: 1.0})
+    ((row,),) = duel("ewc", "re-train", {"ENTITY": [mine, theirs]}).sections
+    assert row[6].text == "× 1.5"
+
+
 def test_nothing_is_said_of_one_alone(make_run: MakeRun) -> None:
     assert duel("ewc", "re-train", {"ENTITY": [line(make_run, "ewc", {11: 0.3})]}).sections == ()
 

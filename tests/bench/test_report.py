@@ -184,3 +184,13 @@ def test_plain_figures_for_json(kept: Path) -> None:
 def test_an_empty_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no run of the study 'paper' is kept here"):
         write_study(study_named("paper"), tmp_path)
+
+
+def test_mrr_over_time_is_drawn_with_the_first_seed_alone(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Results] = []
+    monkeypatch.setattr("lkge.bench.report.figures.mrr_over_time", drawn.extend)
+    study = replace(study_named("paper"), race=("lkge", "re-train"))
+    draw(study, kept_cells(study, kept))
+    assert {(run.method, run.settings["seed"]) for run in drawn} == {("lkge", 11), ("re-train", 11)}

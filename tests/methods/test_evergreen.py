@@ -104,6 +104,26 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
 
 
 @pytest.mark.parametrize(
+    ("given", "facts", "weight"),
+    [
+        (0.0, 900, 0.0),
+        (0.5, 900, 0.5),
+        (1.0, 900, 1.0),
+        (2.0, 150, 2.0),
+        (2.0, 900, 7 / 6),
+        (3.0, 900, 4 / 3),
+    ],
+)
+def test_in_a_dense_graph_old_facts_count_hardly_more_than_new_ones(
+    given: float, facts: int, weight: float
+) -> None:
+    method = Evergreen(SETTINGS.with_changes({"distillation": given}))
+    train = np.zeros((facts, 3), dtype=np.int32)
+    assert SECOND.num_entities == 10
+    assert method._weight(dataclasses.replace(SECOND, train=train)) == pytest.approx(weight)
+
+
+@pytest.mark.parametrize(
     ("given", "facts", "patience"),
     [(1, 60_000, 1), (1, 59_999, 2), (1, 1000, 4), (1, 100, 5), (7, 100, 7), (1, 0, 1)],
 )

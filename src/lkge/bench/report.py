@@ -60,15 +60,21 @@ def write_study(study: Study, folder: Path) -> Path:
 
 def draw(study: Study, kept: Mapping[Cell, Results]) -> dict[str, Figure]:
     """Figures 3, 4 and 5, and MRR over time, as far as there are runs for them. Ablations are in
-    none of them."""
+    none of them. MRR over time is that of the first seed, whose runs are made one after the other.
+    """
     whole = {cell: run for cell, run in kept.items() if not cell.entrant.is_variant}
     changed = [run for cell, run in whole.items() if cell.entrant.name == study.mrr_change_of]
     timed = [run for cell, run in whole.items() if study.time_on in (None, cell.dataset)]
+    raced = [
+        run
+        for cell, run in whole.items()
+        if cell.entrant.name in study.race and cell.settings.seed == study.seeds[0]
+    ]
     drawings = (
         (figures.mrr_over_snapshots, changed),
         (figures.transfer_by_method, list(whole.values())),
         (figures.cumulative_time, timed),
-        (figures.mrr_over_time, [r for c, r in whole.items() if c.entrant.name in study.race]),
+        (figures.mrr_over_time, raced),
     )
     return {
         stem: figure(runs) for stem, (figure, runs) in zip(FIGURES, drawings, strict=True) if runs

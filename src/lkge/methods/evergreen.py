@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from lkge.config import Settings
-from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.counts import fact_counts, no_counts, num_facts, padded, without
 from lkge.methods.parts.heart import Heart
@@ -35,6 +35,7 @@ from lkge.methods.parts.retelling import Retelling, answerers
 from lkge.methods.parts.transfer import transfer
 from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
+from lkge.models.objectives.rows import DENSE
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear, ComplEx, score_of
 from lkge.models.tables import Gradient, Tables, no_tables
@@ -106,7 +107,7 @@ class Evergreen(Method):
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """The last tables become the teacher, weighed by the facts that made them."""
         self._snapshot, self._steps = snapshot.index, 0
-        old = self.settings.distillation * num_facts(self._past)
+        old = self._weight(snapshot) * num_facts(self._past)
         new = len(snapshot.train) + REFUTATION * len(self._withdrawn)
         self._share = old / max(1, old + new)
         if self._share:
@@ -119,6 +120,15 @@ class Evergreen(Method):
                 self._distillation = distillation(model.score, self._old, model.fused)
             if self._told > 0:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
+
+    def _weight(self, snapshot: Snapshot) -> float:
+        """δ, as given where it is 1 at most; what is more counts less in a dense graph, where most
+        of what is new are answers to old questions, which have many."""
+        given = self.settings.distillation
+        if given <= 1:
+            return given
+        known = self.facts_per_entity(with_inverses(snapshot.train), snapshot)
+        return 1 + (given - 1) * min(1.0, DENSE / max(1.0, known))
 
     @property
     def _told_share(self) -> float:
