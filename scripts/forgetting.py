@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lkge import GrowingGraph, api
-from lkge.config import settings_with
+from lkge.config import EVERGREEN, settings_with
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.learning.loop import Loop
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--method", default="evergreen")
     parser.add_argument("--valid", action="store_true")
-    parser.add_argument("--distillation", type=float, default=2.0)
+    parser.add_argument("--distillation", type=float, default=EVERGREEN["distillation"])
     parser.add_argument("--max-epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--data", type=Path, default=None)
