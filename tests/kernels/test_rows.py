@@ -18,7 +18,7 @@ def test_a_fresh_gradient_has_no_row() -> None:
 def test_adding_sums_values_and_marks_rows() -> None:
     gradient = RowGradient.like(torch.ones(4, 2))
     gradient.add(torch.tensor([3, 1]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    gradient.add(torch.tensor([1]), torch.tensor([[10.0, 10.0]]))
+    gradient.add(torch.tensor([1]), torch.tensor([[5.0, 5.0]]), weight=2.0)
     assert gradient.rows().tolist() == [1, 3]
     assert gradient.values.tolist() == [[0, 0], [13, 14], [0, 0], [1, 2]]
 

@@ -21,6 +21,9 @@ from lkge.models.scores import SCORES
 from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import growing_graph, made_of
 
+SETTLED = 1
+"""New facts that have neither a new entity nor a new relation: (1, 0, 0)."""
+
 SETTINGS = Settings().with_changes({**EVERGREEN, "dim": 4, "questions": 100_000})
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -87,7 +90,8 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
     method, model, old = second_snapshot(SETTINGS.with_changes(changes))
     assert (method._heart is not None) == heart
     teller = old if method._heart is None else method._heart.tables
-    share = strength * len(PAST) / (strength * len(PAST) + len(NEW))
+    weight = strength if strength <= 1 else 1 + (strength - 1) * SETTLED / len(NEW)
+    share = weight * len(PAST) / (weight * len(PAST) + len(NEW))
     model.expect(method.facts_per_entity(with_inverses(SECOND.train), SECOND))
     gradient = Gradient.like(model.tables)
     for part in gradient:
@@ -104,23 +108,28 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("given", "facts", "weight"),
+    ("given", "settled", "brought", "weight"),
     [
-        (0.0, 900, 0.0),
-        (0.5, 900, 0.5),
-        (1.0, 900, 1.0),
-        (2.0, 150, 2.0),
-        (2.0, 900, 7 / 6),
-        (3.0, 900, 4 / 3),
+        (0.0, 900, 0, 0.0),
+        (0.5, 900, 0, 0.5),
+        (1.0, 900, 0, 1.0),
+        (2.0, 100, 0, 2.0),
+        (2.0, 25, 75, 1.25),
+        (3.0, 25, 75, 1.5),
+        (2.0, 0, 100, 1.0),
+        (2.0, 895, 0, 7 / 6),
+        (3.0, 895, 0, 4 / 3),
+        (3.0, 0, 0, 1.0),
     ],
 )
-def test_in_a_dense_graph_old_facts_count_hardly_more_than_new_ones(
-    given: float, facts: int, weight: float
+def test_old_facts_count_more_as_new_ones_have_nothing_new_but_in_a_dense_graph(
+    given: float, settled: int, brought: int, weight: float
 ) -> None:
-    method = Evergreen(SETTINGS.with_changes({"distillation": given}))
-    train = np.zeros((facts, 3), dtype=np.int32)
-    assert SECOND.num_entities == 10
-    assert method._weight(dataclasses.replace(SECOND, train=train)) == pytest.approx(weight)
+    method, _, _ = second_snapshot(SETTINGS.with_changes({"distillation": given}))
+    train = np.array([(1, 0, 0)] * settled + [(1, 0, 5)] * brought, dtype=np.int32)
+    assert (SECOND.num_entities, len(PAST)) == (10, 5)
+    snapshot = dataclasses.replace(SECOND, train=train.reshape(-1, 3))
+    assert method._weight(snapshot) == pytest.approx(weight)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +182,7 @@ def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     gradient.entity.touched.fill_(1)
     method.penalty(model, gradient)
     kept, weight = len(PAST) - 2, 2 * evergreen.REFUTATION
-    share = weight / (settings.distillation * kept + weight)
+    share = weight / (kept + weight)
     assert float(gradient.entity.values.mean()) == pytest.approx(share, abs=0.01)
 
 

@@ -20,14 +20,14 @@ def as_complex(rows: Tensor) -> list[list[complex]]:
 def test_arithmetic_is_that_of_complex_numbers() -> None:
     x, y = as_complex(made(0)), as_complex(made(1))
     products = as_complex(coordinates.product(made(0), made(1)))
-    conjugates = as_complex(coordinates.conjugate(made(0)))
+    turned_back = as_complex(coordinates.turned_back(made(0), made(1)))
     phases = as_complex(coordinates.phases(made(0)))
     moduli, absolutes = coordinates.moduli(made(0), 2), coordinates.absolutes(made(0))
     for row in range(3):
         for k in range(4):
             a, b = x[row][k], y[row][k]
             assert products[row][k] == pytest.approx(a * b, rel=1e-5)
-            assert conjugates[row][k] == a.conjugate()
+            assert turned_back[row][k] == pytest.approx(a.conjugate() * b, rel=1e-5)
             assert phases[row][k] == pytest.approx(a / abs(a), rel=1e-5)
             assert moduli[row, k].item() == pytest.approx(abs(a), rel=1e-5)
             assert absolutes[row, k].item() == pytest.approx(abs(a), rel=1e-5)

@@ -32,9 +32,9 @@ class RowGradient:
         """Touched rows in ascending order, int64, shape (u,)."""
         return self.touched.nonzero().squeeze(1)
 
-    def add(self, rows: Tensor, values: Tensor) -> None:
-        """Add `values` (u, d) to distinct `rows` (u,) and mark them touched."""
-        self.values[rows] += values
+    def add(self, rows: Tensor, values: Tensor, weight: float = 1.0) -> None:
+        """Add `weight` times `values` (u, d) to distinct `rows` (u,) and mark them touched."""
+        self.values.index_add_(0, rows, values, alpha=weight)
         self.touched[rows] = 1
 
     def scale(self, factor: float) -> None:

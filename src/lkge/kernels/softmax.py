@@ -103,8 +103,9 @@ def softmax_gradient(
         on_candidates.addmm_(scores.T, scales * queries[part], alpha=weight)
     numbers = _numbers(bounds)
     expected = torch.zeros_like(queries)
-    expected.index_add_(0, numbers, candidates[targets], alpha=1 - smoothing)
-    on_candidates.index_add_(0, targets, queries[numbers], alpha=weight * (smoothing - 1))
+    answers, asked = candidates.index_select(0, targets), queries.index_select(0, numbers)
+    expected.index_add_(0, numbers, answers, alpha=1 - smoothing)
+    on_candidates.index_add_(0, targets, asked, alpha=weight * (smoothing - 1))
     if smoothing:
         expected += smoothing * counts[:, None] * candidates.mean(dim=0)
         on_candidates.sub_(counts @ queries, alpha=weight * smoothing / len(candidates))

@@ -66,6 +66,27 @@ def adagrad(
 
 
 @parallel
+def adagrad_some(
+    table: Floats,
+    gradient: Floats,
+    sums: Floats,
+    rows: NDArray[np.int64],
+    learning_rate: float,
+    epsilon: float,
+) -> None:
+    """θ -= η · g / √(Σg² + ε) on the given rows, their g² added to the sums before.
+
+    Shapes: table and sums (n, d); rows (u,), distinct; gradient (u, d), of these rows alone.
+    """
+    rate, eps = np.float32(learning_rate), np.float32(epsilon)
+    for u in prange(len(rows)):
+        x, g, s = table[rows[u]], gradient[u], sums[rows[u]]
+        for i in range(len(x)):
+            s[i] += g[i] * g[i]
+            x[i] -= rate * g[i] / np.sqrt(s[i] + eps)
+
+
+@parallel
 def pull(
     table: Floats,
     centre: Floats,

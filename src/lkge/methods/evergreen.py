@@ -27,7 +27,14 @@ from torch import Tensor
 from lkge.config import Settings
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.counts import fact_counts, no_counts, num_facts, padded, without
+from lkge.methods.parts.counts import (
+    fact_counts,
+    no_counts,
+    nothing_new,
+    num_facts,
+    padded,
+    without,
+)
 from lkge.methods.parts.heart import Heart
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
@@ -122,13 +129,15 @@ class Evergreen(Method):
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
 
     def _weight(self, snapshot: Snapshot) -> float:
-        """δ, as given where it is 1 at most; what is more counts less in a dense graph, where most
-        of what is new are answers to old questions, which have many."""
+        """δ, as given where it is 1 at most. What is more counts as far as new facts have nothing
+        new in them, as others are learned in a row of their own; and less in a dense graph, where
+        they answer questions that have many answers."""
         given = self.settings.distillation
         if given <= 1:
             return given
         known = self.facts_per_entity(with_inverses(snapshot.train), snapshot)
-        return 1 + (given - 1) * min(1.0, DENSE / max(1.0, known))
+        settled = nothing_new(snapshot.train, self._past)
+        return 1 + (given - 1) * settled * min(1.0, DENSE / max(1.0, known))
 
     @property
     def _told_share(self) -> float:

@@ -12,13 +12,13 @@ EPSILON = 1e-12
 def product(x: Tensor, y: Tensor) -> Tensor:
     """x·y, coordinate by coordinate, (…, d)."""
     (a, b), (c, d) = x.chunk(2, dim=-1), y.chunk(2, dim=-1)
-    return torch.cat([a * c - b * d, a * d + b * c], dim=-1)
+    return torch.cat([torch.addcmul(a * c, b, d, value=-1), torch.addcmul(a * d, b, c)], dim=-1)
 
 
-def conjugate(x: Tensor) -> Tensor:
-    """x̄, coordinate by coordinate, (…, d)."""
-    real, imaginary = x.chunk(2, dim=-1)
-    return torch.cat([real, -imaginary], dim=-1)
+def turned_back(x: Tensor, y: Tensor) -> Tensor:
+    """x̄·y, coordinate by coordinate, (…, d)."""
+    (a, b), (c, d) = x.chunk(2, dim=-1), y.chunk(2, dim=-1)
+    return torch.cat([torch.addcmul(a * c, b, d), torch.addcmul(a * d, b, c, value=-1)], dim=-1)
 
 
 def phases(x: Tensor) -> Tensor:

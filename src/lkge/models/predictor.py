@@ -127,7 +127,9 @@ class TablePredictor:
         """compose(h, r) for each fact, (n, d)."""
         index = torch.from_numpy(facts).long().to(self.entity.device)
         subjects = self.entity if self.subject is None else self.subject
-        return self.score.compose(subjects[index[:, 0]], self.relation[index[:, 1]])
+        return self.score.compose(
+            subjects.index_select(0, index[:, 0]), self.relation.index_select(0, index[:, 1])
+        )
 
     def ranks(
         self, facts: Facts, views: Sequence[View], answers: KnownAnswers

@@ -205,7 +205,7 @@ class ComplEx(Bilinear):
 
     def towards(self, start: Tensor, tail: Tensor) -> Tensor:
         """The conjugate of start, times t."""
-        return coordinates.product(coordinates.conjugate(start), tail)
+        return coordinates.turned_back(start, tail)
 
     def identity(self, dim: int) -> Tensor:
         """1."""
@@ -244,12 +244,11 @@ class RotatE:
 
     def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
         """t turned back: t times the conjugate of r̂."""
-        turn = coordinates.conjugate(coordinates.phases(relation))
-        return coordinates.product(turn, tail)
+        return coordinates.turned_back(coordinates.phases(relation), tail)
 
     def relate(self, head: Tensor, tail: Tensor) -> Tensor:
         """The turn from h to t: the phase of t times the conjugate of h."""
-        return coordinates.phases(coordinates.product(coordinates.conjugate(head), tail))
+        return coordinates.phases(coordinates.turned_back(head, tail))
 
     def identity(self, dim: int) -> Tensor:
         """1."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from tests.methods.hand_made import FIRST, PAST, SECOND, as_facts
+from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts
 
 from lkge.data.snapshots import no_facts
-from lkge.methods.parts.counts import fact_counts, no_counts, padded
+from lkge.methods.parts.counts import fact_counts, no_counts, nothing_new, padded
 
 
 def test_a_fact_counts_for_both_entities_and_both_directions() -> None:
@@ -28,3 +28,12 @@ def test_padding_adds_zeros_behind() -> None:
     assert wide.entity.tolist() == old.entity.tolist() + [0] * 5
     assert wide.relation.tolist() == old.relation.tolist() + [0] * 2
     assert padded(no_counts(), old).entity.tolist() == [0] * 5
+
+
+def test_nothing_is_new_where_both_entities_and_the_relation_have_facts() -> None:
+    counts = fact_counts(as_facts(PAST), FIRST)
+    assert nothing_new(as_facts(PAST), counts) == 1
+    assert nothing_new(as_facts(NEW), counts) == 1 / 7  # (1, 0, 0)
+    assert nothing_new(as_facts([(0, 0, 4), (4, 0, 0), (0, 0, 1)]), counts) == 1 / 3
+    assert nothing_new(as_facts(PAST), no_counts()) == 0
+    assert nothing_new(no_facts(), counts) == 0

@@ -77,6 +77,20 @@ def test_a_step_follows_the_gradient_of_the_loss(
         torch.testing.assert_close(old - table, steps, rtol=1e-3, atol=1e-5)
 
 
+def test_the_fused_step_equals_the_plain_one() -> None:
+    rows, gradient = torch.tensor([5, 0, 7]), made_tables(3, 3, 1, 8, scale=1.0).entity
+    fused, plain = (
+        (made_tables(1, 9, 1, 8, scale=1.0).entity, made_tables(2, 9, 1, 8, scale=1.0).entity.abs())
+        for _ in range(2)
+    )
+    before = fused[0].clone()
+    room._step_fused(*fused, rows, gradient)
+    room._step_plain(*plain, rows, gradient)
+    for mine, theirs in zip(fused, plain, strict=True):
+        torch.testing.assert_close(mine, theirs)
+    assert (before != fused[0]).any(1).nonzero().squeeze(1).tolist() == [0, 5, 7]
+
+
 @pytest.mark.parametrize("score", [ComplEx(), DistMult()], ids=["complex", "distmult"])
 def test_facts_without_any_rule_are_all_known(score: Bilinear) -> None:
     facts = made_facts(1, 100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
@@ -27,6 +28,17 @@ def num_facts(counts: Tables) -> int:
     """The facts behind the counts: each has counted for two entities. Where the rows at hand are
     not all of a graph, those that are theirs."""
     return int(counts.entity.sum(dtype=torch.float64)) // 2
+
+
+def nothing_new(facts: Facts, counts: Tables) -> float:
+    """The share of `facts` whose entities and relation have all been counted before."""
+    if not len(facts):
+        return 0.0
+    entities, relations = (
+        np.flatnonzero(column.numpy()) for column in (counts.entity, counts.relation)
+    )
+    known = np.isin(facts[:, [0, 2]], entities).all(1) & np.isin(facts[:, 1], relations)
+    return float(known.mean())
 
 
 def without(counts: Tables, facts: Facts) -> Tables:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from lkge.data.answers import pack
 from lkge.data.snapshots import Facts, among, with_inverses
+from lkge.kernels.updates import adagrad_some
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.retelling import Entities, answerers, told
 from lkge.models.objectives.softmax import blocks_of
@@ -167,16 +168,17 @@ def _learn(score: Bilinear, tables: Tables, sums: Tables, lesson: Lesson) -> Non
     With c(h, r) facts each, ∂L/∂f(h, r, e) = c(h, r)·p(e | h, r) - [e is an answer].
     """
     heads, relation = lesson.heads, torch.tensor([lesson.relation], device=lesson.heads.device)
-    asking, between = tables.entity[heads], tables.relation[relation]
-    answering = tables.entity[lesson.candidates]
+    asking, between = tables.entity.index_select(0, heads), tables.relation[relation]
+    answering = tables.entity.index_select(0, lesson.candidates)
     queries = score.compose(asking, between)
     counts = torch.bincount(lesson.rows, minlength=len(heads))
     slopes = score.candidates(queries, answering).softmax(dim=1).mul_(counts[:, None])
     slopes[lesson.rows, lesson.columns] -= 1
-    unknown = slopes.abs().amax(dim=1) > KNOWN
-    slopes, asking = slopes[unknown], asking[unknown]
+    lowest, highest = slopes.aminmax(dim=1)
+    unknown = torch.maximum(highest, -lowest).gt(KNOWN).nonzero().squeeze(1)
+    slopes, asking, queries = (each.index_select(0, unknown) for each in (slopes, asking, queries))
     flow = slopes @ answering
-    _step(tables.entity, sums.entity, lesson.candidates, slopes.T @ queries[unknown])
+    _step(tables.entity, sums.entity, lesson.candidates, slopes.T @ queries)
     _step(tables.entity, sums.entity, heads[unknown], score.towards(between, flow))
     change = score.towards(asking, flow).sum(dim=0, keepdim=True)
     _step(tables.relation, sums.relation, relation, change)
@@ -184,6 +186,18 @@ def _learn(score: Bilinear, tables: Tables, sums: Tables, lesson: Lesson) -> Non
 
 def _step(table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
     """θ -= η·g / √(Σg² + ε) on the rows."""
+    step = _step_fused if table.device.type == "cpu" else _step_plain
+    step(table, sums, rows, gradient)
+
+
+def _step_fused(table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
+    adagrad_some(
+        table.numpy(), gradient.contiguous().numpy(), sums.numpy(), rows.numpy(),
+        LEARNING_RATE, EPSILON,
+    )  # fmt: skip
+
+
+def _step_plain(table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
     summed = sums[rows] + gradient.square()
     sums[rows] = summed
     table[rows] -= LEARNING_RATE * gradient / (summed + EPSILON).sqrt()

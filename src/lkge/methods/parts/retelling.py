@@ -111,16 +111,15 @@ def _add_among(
 ) -> float:
     """Add `weight` times the gradient of the facts, with no entities but the chosen ones."""
     rows = torch.from_numpy(chosen).to(model.tables.entity.device)
-    some = replace(model.tables, entity=model.tables.entity[rows])
+    some = replace(model.tables, entity=model.tables.entity.index_select(0, rows))
     renumbered = facts.copy()
     renumbered[:, (0, 2)] = np.searchsorted(chosen, facts[:, (0, 2)])
     (batch,) = batches(renumbered, len(facts), 0, len(chosen), generator)
     told, standing = Gradient.like(some), _standing(facts, chosen, len(model.tables.entity))
     loss = model.objective.add_gradient(some, replace(batch, standing=standing), told)
-    for part, more in zip(gradient, told, strict=True):
-        touched = more.rows()
-        places = rows[touched] if more is told.entity else touched
-        part.add(places, weight * more.values[touched])
+    gradient.entity.add(rows, told.entity.values, weight)
+    touched = told.relation.rows()
+    gradient.relation.add(touched, told.relation.values.index_select(0, touched), weight)
     return weight * loss
 
 
@@ -129,7 +128,9 @@ def rivals(facts: Facts, entities: int, generator: np.random.Generator) -> Entit
     if entities <= FEW:
         return np.arange(entities)
     drawn = generator.choice(entities, math.ceil(RIVALS * entities), replace=False)
-    return np.union1d(facts[:, (0, 2)].astype(np.int64), drawn)
+    chosen = np.zeros(entities, dtype=np.bool_)
+    chosen[drawn] = chosen[facts[:, (0, 2)]] = True
+    return np.flatnonzero(chosen)
 
 
 def _standing(facts: Facts, chosen: Entities, entities: int) -> NDArray[np.float32]:

@@ -67,7 +67,8 @@ class Pose:
     def of(cls, score: Bilinear, tables: Tables, asked: Facts, scratch: Scratch) -> Pose:
         """The questions of facts (q, 3), whatever their objects."""
         rows = torch.from_numpy(asked).long()
-        head, relation = tables.entity[rows[:, 0]], tables.relation[rows[:, 1]]
+        head = tables.entity.index_select(0, rows[:, 0])
+        relation = tables.relation.index_select(0, rows[:, 1])
         queries = score.compose(head, relation)
         on_queries = torch.from_numpy(scratch.take("on queries", *queries.shape))
         return cls(score, asked, head, relation, queries, on_queries)
