@@ -160,7 +160,8 @@ def main() -> None:
     }
     Loop(graph, settings_with(changes, preset="evergreen")).run()
     asked_about = "validation facts" if options.valid else "tests"
-    title = f"{options.method}, δ = {options.distillation:g}, {asked_about} of {graph.name}"
+    strength = f"distillation {options.distillation:g}"
+    title = f"{options.method}, {strength}, {asked_about} of {graph.name}"
     print(f"{title}\n\n{table(witness.asked(), witness.mrr())}")
 
 
