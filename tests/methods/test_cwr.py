@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from lkge.methods.cwr import Cwr, merged
@@ -13,23 +14,24 @@ CWR = SETTINGS.with_changes({"method": "cwr"})
 ALONE = SETTINGS.with_changes({"method": "snapshot"})
 
 
-def test_the_served_row_is_the_weighted_mean_of_the_models_of_each_snapshot() -> None:
+@pytest.mark.parametrize("table", ["entity", "relation"])
+def test_the_served_row_is_the_weighted_mean_of_the_models_of_each_snapshot(table: str) -> None:
     """Snapshot learns just what CWR's temporary models learn."""
-    temporary = [model.tables.clone() for _, model, _ in lessons(GRAPH, ALONE)]
-    counts = [fact_counts(snapshot.train, snapshot) for snapshot in GRAPH.snapshots]
+    temporary = [getattr(model.tables, table).clone() for _, model, _ in lessons(GRAPH, ALONE)]
+    counts = [getattr(fact_counts(each.train, each), table) for each in GRAPH.snapshots]
     for snapshot, model, method in lessons(GRAPH, CWR):
-        served = method.served(model).entity
+        served = getattr(method.served(model), table)
         seen = 0
-        for entity in range(snapshot.num_entities):
+        for row in range(len(served)):
             shares = [
-                (float(counts[j].entity[entity]), temporary[j].entity[entity])
+                (float(counts[j][row]), temporary[j][row])
                 for j in range(snapshot.index + 1)
-                if entity < len(counts[j].entity) and counts[j].entity[entity] > 0
+                if row < len(counts[j]) and counts[j][row] > 0
             ]
             if shares:
                 total = sum(share for share, _ in shares)
-                mean = sum((share / total * row for share, row in shares), torch.zeros(8))
-                torch.testing.assert_close(served[entity], mean, rtol=0, atol=1e-6)
+                mean = sum((share / total * values for share, values in shares), torch.zeros(8))
+                torch.testing.assert_close(served[row], mean, rtol=0, atol=1e-6)
                 seen += len(shares) > 1
         assert seen or snapshot.index == 0
 
