@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.methods.parts import heart as room
 from lkge.methods.parts.heart import Heart, learned_by_heart, lessons_of
 from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import answerers
+from lkge.methods.parts.retelling import Entities, answerers
 from lkge.models.objectives import softmax
 from lkge.models.scores import Bilinear, ComplEx, DistMult
 from lkge.models.tables import Tables, no_tables
@@ -171,3 +173,39 @@ def test_there_is_nothing_to_learn_from_no_facts() -> None:
 def test_the_same_numbers_teach_the_same() -> None:
     (one, _), (other, _) = taught(made_facts(1, 50)), taught(made_facts(1, 50))
     assert torch.equal(one.tables.entity, other.tables.entity)
+
+
+def test_a_lesson_that_is_all_known_changes_nothing_and_is_left_out_of_the_next_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "KNOWN", 100.0)
+    monkeypatch.setattr(room, "FEWEST_STEPS", 0)
+    learn, asked = room._learn, []
+
+    def noted(*parts: Any) -> bool:
+        asked.append(parts[-1].relation)
+        return learn(*parts)
+
+    monkeypatch.setattr(room, "_learn", noted)
+    facts, tables = with_inverses(made_facts(1, 30)), tables_of()
+    everyone = [np.arange(len(tables.entity))] * len(tables.relation)
+    taught = learned_by_heart(ComplEx(), tables, facts, everyone, np.random.default_rng(1), 5)
+    relations = np.unique(facts[:, 1]).tolist()
+    assert sorted(asked) == sorted(3 * relations)
+    assert all(map(torch.equal, taught, tables))
+
+
+@pytest.mark.parametrize(("old", "new", "again"), [(60, 5, 10), (5, 60, 10)])
+def test_no_more_old_questions_are_learned_again_than_there_are_new_facts_and_inverses(
+    old: int, new: int, again: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, profile = taught(made_facts(1, old))
+    told, asked = Heart.told, []
+
+    def noted(self: Heart, profile: Profile, places: Entities) -> Facts:
+        asked.append(len(places))
+        return told(self, profile, places)
+
+    monkeypatch.setattr(Heart, "told", noted)
+    known.with_facts(made_facts(2, new), tables_of(), profile, np.random.default_rng(1))
+    assert asked == [min(again, len(profile.counts))]

@@ -101,14 +101,15 @@ class Heart:
 
 @dataclass(frozen=True)
 class Lesson:
-    """Questions of one relation: who asks, (q,), who may answer, (a,), and where the facts are in
-    that matrix, rows (k,) and columns (k,)."""
+    """Questions of one relation: who asks, (q,), who may answer, (a,), where the facts are in that
+    matrix, rows (k,) and columns (k,), and how many are in each row, (q, 1)."""
 
     relation: int
     heads: Tensor
     candidates: Tensor
     rows: Tensor
     columns: Tensor
+    counts: Tensor
 
 
 def learned_by_heart(
@@ -120,12 +121,14 @@ def learned_by_heart(
     passes: int = PASSES,
 ) -> Tables:
     """A copy of the tables that has learned the facts (k, 3), inverses among them, by heart: each
-    beside the candidates of its relation, which are in order, its answer among them."""
+    beside the candidates of its relation, which are in order, its answer among them. A lesson that
+    is all known is left out of the next pass."""
     taught, sums = tables.clone(), tables.map(torch.zeros_like)
     lessons = lessons_of(facts, candidates, tables.entity.device)
+    known: set[int] = set()
     for _ in range(max(passes, math.ceil(FEWEST_STEPS / max(1, len(lessons))))):
-        for place in generator.permutation(len(lessons)):
-            _learn(score, taught, sums, lessons[place])
+        due = [place for place in generator.permutation(len(lessons)) if place not in known]
+        known = {place for place in due if not _learn(score, taught, sums, lessons[place])}
     return taught
 
 
@@ -150,20 +153,22 @@ def _blocks(part: Facts, among: Entities, device: torch.device | str) -> list[Le
     lessons = []
     for block in blocks_of(len(heads), len(among)):
         first, last = np.searchsorted(rows, (block.start, block.stop))
+        numbers = torch.from_numpy(rows[first:last] - block.start).to(device)
         lessons.append(
             Lesson(
                 int(part[0, 0]),
                 torch.from_numpy(heads[block]).long().to(device),
                 candidates,
-                torch.from_numpy(rows[first:last] - block.start).to(device),
+                numbers,
                 torch.from_numpy(columns[first:last]).to(device),
+                torch.bincount(numbers)[:, None].float(),
             )
         )
     return lessons
 
 
-def _learn(score: Bilinear, tables: Tables, sums: Tables, lesson: Lesson) -> None:
-    """One step of Adagrad on the questions that are not known yet.
+def _learn(score: Bilinear, tables: Tables, sums: Tables, lesson: Lesson) -> bool:
+    """One step of Adagrad on the questions that are not known yet; whether there are any.
 
     With c(h, r) facts each, ∂L/∂f(h, r, e) = c(h, r)·p(e | h, r) - [e is an answer].
     """
@@ -171,17 +176,19 @@ def _learn(score: Bilinear, tables: Tables, sums: Tables, lesson: Lesson) -> Non
     asking, between = tables.entity.index_select(0, heads), tables.relation[relation]
     answering = tables.entity.index_select(0, lesson.candidates)
     queries = score.compose(asking, between)
-    counts = torch.bincount(lesson.rows, minlength=len(heads))
-    slopes = score.candidates(queries, answering).softmax(dim=1).mul_(counts[:, None])
+    slopes = score.candidates(queries, answering).softmax(dim=1).mul_(lesson.counts)
     slopes[lesson.rows, lesson.columns] -= 1
     lowest, highest = slopes.aminmax(dim=1)
     unknown = torch.maximum(highest, -lowest).gt(KNOWN).nonzero().squeeze(1)
+    if not len(unknown):
+        return False
     slopes, asking, queries = (each.index_select(0, unknown) for each in (slopes, asking, queries))
     flow = slopes @ answering
     _step(tables.entity, sums.entity, lesson.candidates, slopes.T @ queries)
     _step(tables.entity, sums.entity, heads[unknown], score.towards(between, flow))
     change = score.towards(asking, flow).sum(dim=0, keepdim=True)
     _step(tables.relation, sums.relation, relation, change)
+    return True
 
 
 def _step(table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
