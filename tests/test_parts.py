@@ -1,0 +1,44 @@
+"""`scripts/parts.py` changes what it says, in a run, and puts it back."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from lkge import api
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        yield importlib.import_module("parts")
+    del sys.modules["parts"]
+
+
+def test_each_part_is_another_value_for_a_run_and_no_longer(script: ModuleType) -> None:
+    for name, changes in script.PARTS.items():
+        before = [getattr(room, constant) for room, constant, _ in changes]
+        with script.changed(name):
+            for (room, constant, value), old in zip(changes, before, strict=True):
+                assert getattr(room, constant) == value != old
+        assert [getattr(room, constant) for room, constant, _ in changes] == before
+
+
+def test_a_changed_part_learns_otherwise_and_both_have_a_row(script: ModuleType) -> None:
+    graph = api.load("brick")
+    found = {part: script.learned(graph, part, 11, 1) for part in ("as-it-is", "large-batches")}
+    assert found["as-it-is"].mrr != found["large-batches"].mrr
+    for part, results in found.items():
+        cells = [cell.strip() for cell in script.row(part, results).strip("|").split("|")]
+        assert cells[0] == part
+        assert float(cells[1]) == pytest.approx(results.protocols["paper"].final.mrr, abs=1e-4)
+        assert float(cells[4]) == pytest.approx(results.protocols["current"].bwt, abs=1e-4)
+        assert script.HEAD.splitlines()[0].count("|") == len(cells) + 1
