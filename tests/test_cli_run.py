@@ -140,6 +140,7 @@ CHOICES: dict[str, Any] = {
     "objective": "softmax",
     "label_smoothing": 0.25,
     "told": 0.25,
+    "rivals": 0.25,
     "omega": "squared",
     "backend": "torch",
 }

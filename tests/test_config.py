@@ -33,6 +33,7 @@ CHOICES: dict[str, Any] = {
     "omega": st.sampled_from(OMEGAS),
     "backend": st.sampled_from(BACKENDS),
     "told": st.floats(min_value=0, max_value=1),
+    "rivals": st.floats(min_value=0, max_value=1, exclude_min=True),
     "label_smoothing": st.floats(min_value=0, max_value=1, exclude_max=True),
 }
 LEAST = {"seed": 0}
@@ -104,6 +105,9 @@ def test_awkward_text_survives(text: str) -> None:
         ({"adversarial": -1.0}, ["adversarial", "zero or more"]),
         ({"told": 1.5}, ["told", "from 0 to 1"]),
         ({"told": math.nan}, ["told"]),
+        ({"rivals": 0.0}, ["rivals", "above 0"]),
+        ({"rivals": 1.1}, ["rivals", "1 at most"]),
+        ({"rivals": math.nan}, ["rivals"]),
         ({"label_smoothing": -0.1}, ["label_smoothing", "zero or more"]),
         ({"label_smoothing": 1.0}, ["label_smoothing", "below 1"]),
         ({"label_smoothing": math.nan}, ["label_smoothing"]),

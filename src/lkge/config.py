@@ -34,6 +34,7 @@ class Settings:
     objective: str = "margin"
     negatives: int = 10
     sharing: int = 1
+    rivals: float = 1.0
     margin: float = 8.0
     adversarial: float = 0.0
     label_smoothing: float = 0.0
@@ -81,6 +82,7 @@ class Settings:
             _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "finite")
         _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above zero")
         _require(0 <= self.told <= 1, "told", self.told, "from 0 to 1")
+        _require(0 < self.rivals <= 1, "rivals", self.rivals, "above 0, and 1 at most")
         _require(self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "below 1")
         _require(self.optimizer in OPTIMIZERS, "optimizer", self.optimizer, " or ".join(OPTIMIZERS))
         _require(self.objective in OBJECTIVES, "objective", self.objective, ", ".join(OBJECTIVES))
@@ -115,6 +117,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "optimizer": "adagrad",
         "learning_rate": 0.3,
         "objective": "softmax",
+        "rivals": 0.5,
         "n3": 0.05,
         "sparse_n3": True,
         "averaging": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.data.batches import Batch, batches, question_batches, refutations
+from lkge.data.batches import Batch, batches, drawn_sample, question_batches, refutations
 from lkge.data.snapshots import Facts
 
 
@@ -173,3 +173,39 @@ def test_questions_come_in_an_order_of_their_own() -> None:
 
 def test_no_facts_are_no_batch() -> None:
     assert not list(question_batches(asked_facts([0]), 4, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(
+    ("entities", "share", "drawn"), [(9000, 0.15, 1350), (9000, 0.5, 4500), (5001, 0.9, 4501)]
+)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_a_sample_is_a_share_of_all_and_who_is_in_the_facts(
+    entities: int, share: float, drawn: int, power: float
+) -> None:
+    facts = asked_facts([1, 3, 2]) + np.array([7, 0, 0], np.int32)
+    sample = drawn_sample(facts, entities, share, np.random.default_rng(1), power)
+    assert sample is not None
+    assert drawn <= len(sample.entities) <= drawn + 5
+    assert (np.diff(sample.entities) > 0).all()
+    own = np.isin(sample.entities, [0, 1, 2, 7, 8])
+    assert own.sum() == 5
+    assert (sample.standing[own] == 1).all()
+    others = (entities - 5) / (len(sample.entities) - 5)
+    assert sample.standing[~own] == pytest.approx(others**power)
+
+
+@pytest.mark.parametrize(("entities", "share"), [(5000, 0.5), (9000, 1.0)])
+def test_of_few_entities_and_where_all_are_wanted_there_is_no_sample(
+    entities: int, share: float
+) -> None:
+    assert drawn_sample(asked_facts([2]), entities, share, np.random.default_rng(1)) is None
+
+
+def test_every_batch_of_questions_has_a_sample_of_its_own() -> None:
+    facts = asked_facts([1, 3, 9, 2, 1, 1])
+    parts = list(question_batches(facts, 6, np.random.default_rng(2), 6000, 0.3))
+    samples = [part.sample for part in parts if part.sample is not None]
+    assert len(samples) == len(parts) > 1
+    assert len({tuple(sample.entities.tolist()) for sample in samples}) == len(samples)
+    for part, sample in zip(parts, samples, strict=True):
+        assert np.isin(part.facts[:, (0, 2)], sample.entities).all()

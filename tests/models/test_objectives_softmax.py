@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from tests.kernels.made import batch_of, gradient_of, made_batch, made_tables
 from tests.methods import plain_python as paper
 from tests.models import plain_scores as plain
 
-from lkge.data.batches import Batch
+from lkge.data.batches import Batch, Sample
 from lkge.kernels import softmax as kernel
 from lkge.models.objectives import Objective
 from lkge.models.objectives import softmax as room
@@ -158,6 +160,38 @@ def test_a_batch_with_corruptions_is_compared_with_these_alone() -> None:
     same, twin = gradient_of(SampledSoftmax(score_named("complex"), smoothing=0.1), tables, batch)
     assert loss == same
     require_close(gradient, twin)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("name", "fused"),
+    [*((name, True) for name in BILINEAR), *((name, False) for name in (*BILINEAR, "transe"))],
+)
+def test_a_sample_competes_as_often_as_it_stands_for_others(
+    name: str, fused: bool, smoothing: float
+) -> None:
+    """One that stands for k of all is as k entities with the same row."""
+    tables, score = made_tables(1, 9, 2, 4, scale=1.0), score_named(name)
+    sample = Sample(np.array([0, 1, 3, 4, 7]), np.array([1, 1, 1, 1, 3], np.float32))
+    batch = replace(BATCH, sample=sample)
+    objective = FusedSoftmax(bilinear(name), smoothing) if fused else PlainSoftmax(score, smoothing)
+    loss, gradient = gradient_of(objective, tables, batch)
+
+    leaves = tables.map(lambda table: table.clone().requires_grad_())
+    entity = score.prepare_entities(leaves.entity)
+    relation = score.prepare_relations(leaves.relation)
+    weights, total = torch.from_numpy(sample.standing), torch.zeros(())
+    for head, between, tail in FACTS:
+        query = score.compose(entity[head], relation[between])[None]
+        scores = score.candidates(query, entity[sample.entities])[0]
+        counted = (weights * scores.exp()).log() - (weights * scores.exp()).sum().log()
+        right = counted[sample.entities.tolist().index(tail)]
+        total = total - ((1 - smoothing) * right + smoothing * counted.mean()) / len(FACTS)
+    assert loss == pytest.approx(total.item(), rel=1e-4)
+    for part, flow in zip(gradient, torch.autograd.grad(total, list(leaves)), strict=True):
+        torch.testing.assert_close(part.values, flow, rtol=1e-4, atol=1e-6)
+    heads = [head for head, _, _ in FACTS]
+    assert gradient.entity.rows().tolist() == sorted({*heads, *sample.entities.tolist()})
 
 
 def test_all_other_entities_as_corruptions_are_all_entities() -> None:

@@ -27,6 +27,7 @@ HELP: Mapping[str, tuple[str, str]] = {
     "objective": (TRAINING, "margin, softmax (over all entities) or sampled (over negatives)."),
     "negatives": (TRAINING, "Corrupted facts per positive fact; softmax has none."),
     "sharing": (TRAINING, "Facts in a row that share their corruptions; 1: each has its own."),
+    "rivals": (TRAINING, "Share of all entities that a softmax runs over, drawn for each batch."),
     "margin": (TRAINING, "γ: how much farther a negative must lie than its positive."),
     "adversarial": (TRAINING, "Temperature at which believed negatives weigh more; 0: all alike."),
     "label_smoothing": (TRAINING, "Share of a softmax's target that all candidates get."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,17 @@ import numpy.typing as npt
 from lkge.data.answers import pack, starts_run
 from lkge.data.snapshots import Facts
 
+FEW = 5000
+"""Up to so many entities are all candidates: they cost little."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some of all entities, (k,), each once and in order, and for how many each stands, (k,)."""
+
+    entities: npt.NDArray[np.int64]
+    standing: npt.NDArray[np.float32]
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -18,16 +30,15 @@ class Batch:
 
     `corruptions` (B, K) are the entities put in; `corrupt_object` (B, K) tells on which side. The
     facts are in groups of `sharing`, the last one what remains; where that is above 1, a group has
-    the same corruptions, all of objects. Where there are none, all entities are candidates;
-    `standing` (n,) tells for how many each of them stands, if not for itself alone, as every answer
-    must.
+    the same corruptions, all of objects. Where there are none, all entities are candidates, or
+    those of a `sample`, the entities of the facts among them.
     """
 
     facts: Facts
     corruptions: npt.NDArray[np.int32]
     corrupt_object: npt.NDArray[np.bool_]
     sharing: int = 1
-    standing: npt.NDArray[np.float32] | None = None
+    sample: Sample | None = None
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -40,7 +51,7 @@ class Batch:
                 self.facts[one],
                 self.corruptions[one],
                 self.corrupt_object[one],
-                standing=self.standing,
+                sample=self.sample,
             )
 
 
@@ -72,9 +83,16 @@ def batches(
             yield Batch(chosen, drawn, sides)
 
 
-def question_batches(facts: Facts, size: int, generator: np.random.Generator) -> Iterator[Batch]:
+def question_batches(
+    facts: Facts,
+    size: int,
+    generator: np.random.Generator,
+    num_entities: int = 0,
+    share: float = 1.0,
+) -> Iterator[Batch]:
     """One epoch without corruptions: every fact once, questions (s, r, ·) in random order, and all
     facts that ask one in the same batch. A batch has about `size` facts: none divides a question.
+    Its candidates are a share of so many entities.
     """
     _, asked, counts = np.unique(
         pack(facts[:, 0], facts[:, 1]), return_inverse=True, return_counts=True
@@ -86,7 +104,34 @@ def question_batches(facts: Facts, size: int, generator: np.random.Generator) ->
     given = np.argsort(place, kind="stable")
     for part in np.split(given, np.flatnonzero(starts_run(place[given] // size)))[1:]:
         none = np.empty((len(part), 0), dtype=np.int32)
-        yield Batch(facts[part], none, none.astype(np.bool_))
+        sample = drawn_sample(facts[part], num_entities, share, generator)
+        yield Batch(facts[part], none, none.astype(np.bool_), sample=sample)
+
+
+def drawn_sample(
+    facts: Facts,
+    num_entities: int,
+    share: float,
+    generator: np.random.Generator,
+    power: float = 1.0,
+) -> Sample | None:
+    """A share of all entities, drawn at random, and those of the facts; None, which is all, where
+    these are few or all are wanted.
+
+    The objects of the facts must be there, and the subjects should: many a score likes to answer a
+    question with its own subject. These stand for themselves, and one of d that were drawn from n
+    others for (n / d)^power.
+    """
+    if share >= 1 or num_entities <= FEW:
+        return None
+    own = np.zeros(num_entities, dtype=np.bool_)
+    own[facts[:, (0, 2)]] = True
+    chosen = own.copy()
+    chosen[generator.choice(num_entities, math.ceil(share * num_entities), replace=False)] = True
+    named = int(own.sum())
+    others, drawn = num_entities - named, int(chosen.sum()) - named
+    standing = np.where(own[chosen], 1.0, (others / max(1, drawn)) ** power)
+    return Sample(np.flatnonzero(chosen), standing.astype(np.float32))
 
 
 def refutations(

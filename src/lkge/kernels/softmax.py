@@ -106,10 +106,13 @@ def softmax_gradient(
     answers, asked = candidates.index_select(0, targets), queries.index_select(0, numbers)
     expected.index_add_(0, numbers, answers, alpha=1 - smoothing)
     on_candidates.index_add_(0, targets, asked, alpha=weight * (smoothing - 1))
+    losses = counts * normalisers
     if smoothing:
         expected += smoothing * counts[:, None] * candidates.mean(dim=0)
         on_candidates.sub_(counts @ queries, alpha=weight * smoothing / len(candidates))
-    losses = counts * normalisers - (queries * expected).sum(dim=1)
+        if standing is not None:
+            losses -= smoothing * standing.log().mean() * counts
+    losses -= (queries * expected).sum(dim=1)
     on_queries.sub_(expected).mul_(weight)
     return weight * float(losses.sum(dtype=torch.float64))
 

@@ -197,7 +197,7 @@ class Fit:
         return chain(
             batches(self._edges, size, negatives, entities, generator, settings.sharing)
             if negatives
-            else question_batches(self._edges, size, generator),
+            else question_batches(self._edges, size, generator, entities, settings.rivals),
             refutations(self._retracted, size, max(1, negatives), entities, generator),
         )
 

@@ -9,11 +9,11 @@ from tests.kernels.made import made_tables
 from tests.methods.hand_made import PAST, as_facts
 
 from lkge.config import Settings
-from lkge.data.batches import batches
+from lkge.data import batches as batches_room
+from lkge.data.batches import batches, drawn_sample
 from lkge.data.snapshots import Facts, with_inverses
-from lkge.methods.parts import retelling as retelling_room
 from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import Entities, Retelling, answerers, rivals, told
+from lkge.methods.parts.retelling import POWER, RIVALS, Entities, Retelling, answerers, told
 from lkge.models.model import Model
 from lkge.models.objectives import softmax as room
 from lkge.models.predictor import TablePredictor
@@ -123,7 +123,7 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against torch alone, one fact at a time."""
-    monkeypatch.setattr(retelling_room, "FEW", 20)
+    monkeypatch.setattr(batches_room, "FEW", 20)
     settings = Settings(dim=8, objective="softmax", score="complex", backend=backend)
     model = Model(settings)
     model.tables = made_tables(2, 30, 2, 8, scale=1.0)
@@ -132,14 +132,12 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
     gradient = Gradient.like(model.tables)
     loss = retelling.add_gradient(model, 0.3, 1, gradient, np.random.default_rng(4))
 
-    facts = retelling.facts(1)
-    some = rivals(facts, 30, np.random.default_rng(4)).tolist()
+    facts, generator = retelling.facts(1), np.random.default_rng(4)
+    next(batches(facts, len(facts), 0, 30, generator))
+    sample = drawn_sample(facts, 30, RIVALS, generator, POWER)
+    assert sample is not None
+    some, standing = sample.entities.tolist(), torch.from_numpy(sample.standing)
     assert 5 <= len(some) < 20
-    assert set(facts[:, (0, 2)].flatten().tolist()) <= set(some)
-    own = set(facts[:, (0, 2)].flatten().tolist())
-    others = ((30 - len(own)) / (len(some) - len(own))) ** 0.5
-    standing = torch.tensor([1.0 if entity in own else others for entity in some])
-    assert others > 1
     leaves = model.tables.map(lambda table: table.clone().requires_grad_())
     expected = torch.zeros(())
     for head, relation, tail in facts.tolist():
@@ -150,15 +148,6 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
     for part, flow in zip(gradient, torch.autograd.grad(expected, list(leaves)), strict=True):
         torch.testing.assert_close(part.values, 0.3 * flow, rtol=1e-3, atol=1e-6)
         assert not part.values[part.touched == 0].any()
-
-
-@pytest.mark.parametrize(("entities", "count"), [(500, 500), (5000, 5000), (9000, 1350)])
-def test_rivals_are_a_share_of_all_but_of_few_they_are_all(entities: int, count: int) -> None:
-    facts = as_facts([(0, 0, entities - 1)])
-    found = rivals(facts, entities, np.random.default_rng(1))
-    assert count <= len(found) <= count + 2
-    assert (np.diff(found) > 0).all()
-    assert {0, entities - 1} <= set(found.tolist())
 
 
 @pytest.mark.parametrize("objective", ["margin", "sampled", "softmax"])

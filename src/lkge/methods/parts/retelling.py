@@ -9,7 +9,6 @@ asks other questions, so that no few of them are learned for all.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.batches import batches, question_batches
+from lkge.data.batches import batches, drawn_sample, question_batches
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
@@ -31,9 +30,10 @@ answers."""
 
 RIVALS = 0.15
 """The share of all entities that the answers of a step are told apart from, other ones in each: old
-facts have been told apart from all when they were learned."""
-FEW = 5000
-"""Up to so many entities are all rivals: they cost little."""
+facts have been told apart from many when they were learned."""
+POWER = 0.5
+"""One of d that were drawn from n others stands for √(n / d): between itself alone, which would let
+newcomers in, and all of its share, which would keep out what is true but was not told."""
 
 Entities = NDArray[np.int64]
 Draw = Callable[[int], np.random.Generator]
@@ -61,6 +61,7 @@ class Retelling:
         self._draw = draw
         self._epoch = -1
         self._parts: list[Facts] = []
+        self._gradient: Gradient | None = None
 
     def facts(self, step: int) -> Facts:
         """What is told in a step of the snapshot, from 0; (k, 3)."""
@@ -87,60 +88,19 @@ class Retelling:
         """Add `weight` times the gradient of the facts of a step, learned as if they were new, but
         a softmax over all entities runs over some; return `weight` times their loss."""
         facts, entities = self.facts(step), len(model.tables.entity)
-        if not model.negatives:
-            chosen = rivals(facts, entities, generator)
-            if len(chosen) < entities:
-                return _add_among(chosen, facts, model, weight, gradient, generator)
         sharing = model.settings.sharing
         (batch,) = batches(facts, len(facts), model.negatives, entities, generator, sharing)
-        for part in gradient:
-            part.scale(1 / weight)
-        loss = model.objective.add_gradient(model.tables, batch, gradient)
-        for part in gradient:
-            part.scale(weight)
+        if not model.negatives:
+            sample = drawn_sample(facts, entities, RIVALS, generator, POWER)
+            batch = replace(batch, sample=sample)
+        if self._gradient is None:
+            self._gradient = Gradient.like(model.tables)
+        loss = model.objective.add_gradient(model.tables, batch, self._gradient)
+        for part, told in zip(gradient, self._gradient, strict=True):
+            rows = told.rows()
+            part.add(rows, told.values.index_select(0, rows), weight)
+            told.clear(rows)
         return weight * loss
-
-
-def _add_among(
-    chosen: Entities,
-    facts: Facts,
-    model: Model,
-    weight: float,
-    gradient: Gradient,
-    generator: np.random.Generator,
-) -> float:
-    """Add `weight` times the gradient of the facts, with no entities but the chosen ones."""
-    rows = torch.from_numpy(chosen).to(model.tables.entity.device)
-    some = replace(model.tables, entity=model.tables.entity.index_select(0, rows))
-    renumbered = facts.copy()
-    renumbered[:, (0, 2)] = np.searchsorted(chosen, facts[:, (0, 2)])
-    (batch,) = batches(renumbered, len(facts), 0, len(chosen), generator)
-    told, standing = Gradient.like(some), _standing(facts, chosen, len(model.tables.entity))
-    loss = model.objective.add_gradient(some, replace(batch, standing=standing), told)
-    gradient.entity.add(rows, told.entity.values, weight)
-    touched = told.relation.rows()
-    gradient.relation.add(touched, told.relation.values.index_select(0, touched), weight)
-    return weight * loss
-
-
-def rivals(facts: Facts, entities: int, generator: np.random.Generator) -> Entities:
-    """Some of so many entities, drawn at random, and those of the facts; each once, in order."""
-    if entities <= FEW:
-        return np.arange(entities)
-    drawn = generator.choice(entities, math.ceil(RIVALS * entities), replace=False)
-    chosen = np.zeros(entities, dtype=np.bool_)
-    chosen[drawn] = chosen[facts[:, (0, 2)]] = True
-    return np.flatnonzero(chosen)
-
-
-def _standing(facts: Facts, chosen: Entities, entities: int) -> NDArray[np.float32]:
-    """For how many of all entities each of the chosen stands, (k,): those of the facts for
-    themselves; one of d that were drawn from n others for √(n / d), between itself alone, which
-    would let newcomers in, and all of its share, which would keep out what is true but was not
-    told."""
-    own = np.isin(chosen, facts[:, (0, 2)])
-    others = (entities - own.sum()) / max(1, len(chosen) - own.sum())
-    return np.where(own, 1.0, math.sqrt(others)).astype(np.float32)
 
 
 def answerers(profile: Profile, num_relations: int) -> list[Entities]:

@@ -52,6 +52,7 @@ class FusedDistillation:
             pose.queries, tables.entity, taught, self.teacher.entity, weights, pose.on_queries,
             gradient.entity.values, self._scratch,
         )  # fmt: skip
+        gradient.entity.touched.fill_(1)
         pose.add_gradient(gradient)
         return loss
 

@@ -1,7 +1,9 @@
 """The softmax over all entities (1vsAll): loss = -log softmax_e f(h, r, e)[t], mean over facts.
 
 Every fact is learned in both directions, as its inverse is a fact of a relation of its own. With
-smoothing ε the target is (1 - ε) on t and ε/n on each of all n entities.
+smoothing ε the target is (1 - ε) on t and ε/n on each of all n entities. Where a batch has a sample
+of them, these are all that there are, and the exponential of each counts as often as it stands for
+one.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.data.batches import Batch
+from lkge.data.batches import Batch, Sample
 from lkge.data.snapshots import Facts
 from lkge.kernels.scratch import Scratch
 from lkge.kernels.softmax import softmax_gradient, softmax_squares
@@ -81,12 +85,45 @@ class Pose:
         )
 
     def add_gradient(self, gradient: Gradient) -> None:
-        """Add the gradient on heads and relations; all entities were candidates."""
-        on_head, on_relation = self.slopes()
-        scatter(gradient.entity.values.numpy(), self.asked[:, 0], on_head.numpy())
-        scatter(gradient.relation.values.numpy(), self.asked[:, 1], on_relation.numpy())
-        gradient.entity.touched.fill_(1)
-        gradient.relation.touched[torch.from_numpy(self.asked[:, 1]).long()] = 1
+        """Add the gradient on heads and relations."""
+        heads, relations = self.asked[:, 0], self.asked[:, 1]
+        for part, rows, slopes in zip(
+            (gradient.entity, gradient.relation), (heads, relations), self.slopes(), strict=True
+        ):
+            scatter(part.values.numpy(), rows, slopes.numpy())
+            part.touched[torch.from_numpy(rows).long()] = 1
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Rows (n, d) that compete for the questions of a batch, the gradient on them, (n, d), to be
+    added to, and for how many each stands, (n,), where that is not one."""
+
+    rows: Tensor
+    on_rows: Tensor
+    places: Tensor | None = None
+    standing: Tensor | None = None
+
+    @classmethod
+    def of(cls, tables: Tables, batch: Batch, gradient: Gradient) -> Candidates:
+        """All entities, or the sample of the batch."""
+        if batch.sample is None:
+            return cls(tables.entity, gradient.entity.values)
+        places, standing = _sampled(batch.sample)
+        rows = tables.entity.index_select(0, places)
+        return cls(rows, torch.zeros_like(rows), places, standing)
+
+    def numbers_of(self, entities: NDArray[np.int32]) -> Tensor:
+        """The rows of entities, (b,) each."""
+        wanted = torch.from_numpy(entities).long()
+        return wanted if self.places is None else torch.searchsorted(self.places, wanted)
+
+    def add_gradient(self, gradient: Gradient) -> None:
+        """Add the gradient on these rows, if it is not there yet."""
+        if self.places is None:
+            gradient.entity.touched.fill_(1)
+        else:
+            gradient.entity.add(self.places, self.on_rows)
 
 
 class FusedSoftmax:
@@ -100,13 +137,14 @@ class FusedSoftmax:
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
-        asked = Questions.of(batch.facts)
+        asked, candidates = Questions.of(batch.facts), Candidates.of(tables, batch, gradient)
         pose = Pose.of(self.score, tables, asked.distinct, self._scratch)
         loss = softmax_gradient(
-            pose.queries, tables.entity, torch.from_numpy(asked.bounds),
-            torch.from_numpy(asked.targets).long(), self.smoothing, 1 / len(batch),
-            pose.on_queries, gradient.entity.values, self._scratch, _standing(batch),
+            pose.queries, candidates.rows, torch.from_numpy(asked.bounds),
+            candidates.numbers_of(asked.targets), self.smoothing, 1 / len(batch),
+            pose.on_queries, candidates.on_rows, self._scratch, candidates.standing,
         )  # fmt: skip
+        candidates.add_gradient(gradient)
         pose.add_gradient(gradient)
         return loss
 
@@ -136,24 +174,26 @@ class PlainSoftmax:
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
         facts = torch.from_numpy(batch.facts).long().to(tables.entity.device)
-
-        standing = _standing(batch)
-        more = 0.0 if standing is None else standing.log().to(facts.device)
+        targets, among, more = facts[:, 2], None, torch.zeros((), device=facts.device)
+        if batch.sample is not None:
+            among, standing = (each.to(facts.device) for each in _sampled(batch.sample))
+            targets, more = torch.searchsorted(among, targets.contiguous()), standing.log()
 
         def loss(part: slice, logits: Tensor) -> Tensor:
             return functional.cross_entropy(
-                logits + more, facts[part, 2], reduction="sum", label_smoothing=self.smoothing
+                logits + more, targets[part], reduction="sum", label_smoothing=self.smoothing
             ) / len(facts)  # fmt: skip
 
-        return differentiate(self.score, tables, facts, loss, gradient)
+        return differentiate(self.score, tables, facts, loss, gradient, among)
 
     def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
         """See `FactwiseObjective`."""
         add_squares_singly(self, tables, batch, squares)
 
 
-def _standing(batch: Batch) -> Tensor | None:
-    return None if batch.standing is None else torch.from_numpy(batch.standing)
+def _sampled(sample: Sample) -> tuple[Tensor, Tensor]:
+    """Its entities and for how many each stands, (k,) each."""
+    return torch.from_numpy(sample.entities), torch.from_numpy(sample.standing)
 
 
 def differentiate(
@@ -162,9 +202,10 @@ def differentiate(
     asked: Tensor,
     loss: Callable[[slice, Tensor], Tensor],
     gradient: Gradient,
+    among: Tensor | None = None,
 ) -> float:
-    """Add the gradient of a sum of losses, each of the scores (b, n) that all entities have as
-    answers to a block of the questions (q, ≥ 2); return the sum."""
+    """Add the gradient of a sum of losses, each of the scores (b, n) that all entities, or those of
+    `among` (n,), have as answers to a block of the questions (q, ≥ 2); return the sum."""
     relations, used = torch.unique(asked[:, 1], return_inverse=True)
     rows = [tables.entity.detach(), tables.relation[relations]]
     entity, relation = (part.requires_grad_() for part in rows)
@@ -174,12 +215,18 @@ def differentiate(
     numbers = len(entity) if score.is_bilinear else entity.numel()
     for part in blocks_of(len(asked), numbers):
         queries = score.compose(leaves[0][asked[part, 0]], leaves[1][used[part]])
-        of_part = loss(part, score.candidates(queries, leaves[0]))
+        candidates = leaves[0] if among is None else leaves[0][among]
+        of_part = loss(part, score.candidates(queries, candidates))
         of_part.backward()  # type: ignore[no-untyped-call]
         total += float(of_part.detach())
     slopes = [leaf.grad for leaf in leaves]
     on_entity, on_relation = torch.autograd.grad(prepared, [entity, relation], slopes)
-    gradient.entity.add(torch.arange(len(entity), device=entity.device), on_entity)
+    touched = (
+        torch.arange(len(entity), device=entity.device)
+        if among is None
+        else torch.unique(torch.cat([asked[:, 0], among]))
+    )
+    gradient.entity.add(touched, on_entity[touched])
     gradient.relation.add(relations, on_relation)
     return total
 
