@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lkge import methods
 from lkge.config import Settings
 from lkge.data.snapshots import no_facts
 from lkge.learning.loop import Loop
@@ -141,3 +143,10 @@ def test_snapshot_ignores_the_past() -> None:
     assert mine[0] != yours[0]
     assert mine[1] == yours[1]
     assert heir[1] != other_heir[1]
+
+
+def test_every_file_of_a_method_is_registered() -> None:
+    """A method whose file nobody imports would be in no suite."""
+    files = {path.stem for path in Path(methods.__path__[0]).glob("*.py")} - {"__init__", "base"}
+    rooms = [method.__module__.rpartition(".") for method in METHODS.values()]
+    assert files == {room for house, _, room in rooms if house == "lkge.methods"}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.serve.browser import chromium, page_at
+from tests.browser import DESK, PHONE, chromium, page_at
 from tests.serve.made import NOBODY, TOKEN, threaded
-
-PHONE = {"width": 390, "height": 844}
-DESK = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +29,16 @@ def url(learned: Path) -> Iterator[str]:
 
 @pytest.fixture(params=["light", "dark"])
 def page(request: pytest.FixtureRequest, browser: Browser, url: str) -> Iterator[Page]:
-    with page_at(browser, url, viewport=DESK, color_scheme=request.param) as one:
+    with service_page(browser, url, viewport=DESK, color_scheme=request.param) as one:
         yield one
+
+
+@contextmanager
+def service_page(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
+    """The page of a service, once it knows which version it shows."""
+    with page_at(browser, url, **options) as page:
+        expect(page.locator("#version")).not_to_be_empty()
+        yield page
 
 
 def ask(page: Page, entity: str = "city 03", relation: str = "lies") -> None:
@@ -176,7 +182,7 @@ def test_history_is_drawn_and_told(page: Page) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_a_phone(browser: Browser, url: str, scheme: Any) -> None:
     options = {"viewport": PHONE, "color_scheme": scheme, "has_touch": True, "is_mobile": True}
-    with page_at(browser, url, **options) as page:
+    with service_page(browser, url, **options) as page:
         ask(page)
         expect(answers(page)).to_have_count(10)
         page.locator("#history").scroll_into_view_if_needed()
@@ -259,7 +265,7 @@ def test_post_facts_and_see_the_new_version_arrive(
     browser: Browser, learned: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(learned, tmp_path / "world")
-    with threaded(folder) as url, page_at(browser, url, viewport=DESK) as page:
+    with threaded(folder) as url, service_page(browser, url, viewport=DESK) as page:
         ask(page, "country 1", "lies")
         page.get_by_role("radio", name="? → relation → entity").check()
         page.get_by_label("How many answers").select_option("50")

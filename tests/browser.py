@@ -12,6 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 expect.set_options(timeout=20_000)  # machines that test are often busy
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
     "--no-sandbox",
@@ -55,7 +57,6 @@ def page_at(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
         page.goto(url)
-        expect(page.locator("#version")).not_to_be_empty()
         yield page
     assert complaints == []
     assert [one for one in asked if not one.startswith((url, "data:"))] == []

@@ -1,0 +1,69 @@
+"""The report in a real browser, at a desk and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+from tests.browser import DESK, PHONE, chromium, page_at
+
+from lkge.evaluation.results import Results
+from lkge.reports.page import write_report
+
+METHODS = ("lkge", "fine-tune", "evergreen")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture(params=[DESK, PHONE], ids=["desk", "phone"])
+def report(
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    make_run: Callable[..., Results],
+    tmp_path: Path,
+) -> Iterator[Page]:
+    """The report of three systems on two datasets, from a file."""
+    runs = [
+        make_run(dataset, method, 0.1 + 0.05 * place, snapshots=3)
+        for dataset in ("ENTITY", "FACT")
+        for place, method in enumerate(METHODS)
+    ]
+    path = write_report(runs, tmp_path / "report")
+    with page_at(browser, path.as_uri(), viewport=request.param) as page:
+        yield page
+
+
+def shown(page: Page) -> int:
+    """How many systems show their matrix."""
+    return page.locator("details[open] table.heat").count()
+
+
+def test_a_click_on_a_system_shows_its_matrix_and_settings(report: Page) -> None:
+    assert shown(report) == 0
+    row = report.locator("tr[data-panel]").filter(has_text="fine-tune").first
+    panel = report.locator(f"details[id='{row.get_attribute('data-panel')}']")
+    row.click()
+    expect(panel).to_have_attribute("open", "")
+    expect(panel.locator("table.heat").first).to_be_visible()
+    expect(panel.locator("dt").filter(has_text="learning_rate")).to_be_visible()
+    expect(panel.locator("summary")).to_be_focused()
+    assert report.locator("details[open]").count() == 1
+
+
+def test_nothing_is_wider_than_the_screen(report: Page) -> None:
+    for panel in report.locator("details").all():
+        panel.locator("summary").click()
+    assert shown(report) == 2 * 2 * len(METHODS)
+    size: ViewportSize | None = report.viewport_size
+    assert size is not None
+    assert report.evaluate("document.documentElement.scrollWidth") == size["width"]
+    for figure in report.locator("svg").all():
+        box = figure.bounding_box()
+        assert box is not None
+        assert box["width"] > 100
