@@ -10,6 +10,7 @@ import torch
 from tests.learning.made import bytes_of, made_graph, quick
 
 from lkge.config import Settings
+from lkge.data import batches as batches_room
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
@@ -409,3 +410,16 @@ def test_methods_that_compare_with_negatives_get_them(method: str, negatives: in
     fit = Fit(model, made, snapshot, Validator([snapshot]))
     assert {batch.corruptions.shape[1] for batch in fit._batches()} == {negatives}
     assert all(math.isfinite(event.loss) for event in run(fit))
+
+
+def test_a_share_of_rivals_is_drawn_anew_in_each_run_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer rivals than all learn otherwise; the same seed draws the same."""
+    monkeypatch.setattr(batches_room, "FEW", 0)
+    softmax = {"objective": "softmax", "score": "complex", "max_epochs": 2}
+    learned = []
+    for share in (1.0, 0.5, 0.5, 0.3):
+        fit = fit_of(quick(**softmax, rivals=share), [0.1, 0.2])
+        fit.run(lambda event: None, lambda: None)
+        learned.append(bytes_of(fit.model.tables))
+    assert learned[1] == learned[2]
+    assert len(set(learned)) == 3

@@ -39,7 +39,8 @@ model on the union of all test sets in the `paper` protocol; *MRR current* is in
 protocol. In brackets, or as *Printed*: what the paper prints. With several seeds: mean ±
 standard deviation. Bold: the best MRR of the lifelong systems; Re-train keeps all facts and is a
 reference. *Time* is for training with validation, one thread; *Carried* is the most that a method
-keeps beside the tables. The rank correlation is Spearman's, between our order by MRR and print."""
+keeps beside the tables. The rank correlation is Spearman's, between our order by MRR, to three
+decimals as in print, and print."""
 
 MOST_NAMED = 20
 """Runs that are still to be made, by name."""

@@ -74,8 +74,8 @@ class Evergreen(Method):
     name: ClassVar[str] = "evergreen"
     summary: ClassVar[str] = "tell old facts, known by heart, with new ones; the house's own method"
     keeps: ClassVar[str] = (
-        "how often each entity took each relation, tables that know the facts by heart, and the "
-        "optimizer's sums"
+        "how often each entity took each relation, tables that know the facts by heart, the "
+        "optimizer's sums, and a count a row"
     )
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (1.0, 2.0, 3.0)}
 
@@ -112,7 +112,7 @@ class Evergreen(Method):
             model.tables = transfer(model.score, snapshot.train, model.tables, self._old)
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
-        """The last tables become the teacher, weighed by the facts that made them."""
+        """See which questions are told or held, by whom, and how much they weigh."""
         self._snapshot, self._steps = snapshot.index, 0
         old = self._weight(snapshot) * num_facts(self._past)
         new = len(snapshot.train) + REFUTATION * len(self._withdrawn)

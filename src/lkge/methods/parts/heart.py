@@ -1,8 +1,9 @@
 """Tables that know facts by heart.
 
-A model that answers well was stopped early, and has not learned every fact: of the last ones up to
-a third are not among its first answers. To tell them later a copy of its tables is taught on, until
-each question (h, r, ?) is answered with its facts before all others who ever answered for r:
+A model that answers well was stopped early, and has not learned every fact: up to a fifth of all
+that it would tell is wrong (`scripts/told.py`). To tell them later a copy of its tables is taught
+on, until each question (h, r, ?) is answered with its facts before all others who ever answered for
+r:
 
     L = Σ over (h, r, t) of  -log softmax over e ∈ A(r) of f(h, r, e), at t.
 
