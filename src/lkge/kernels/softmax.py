@@ -21,12 +21,11 @@ STEP = 16
 
 
 class Block(NamedTuple):
-    """Queries `part`: their probabilities of all candidates, (b, n), to be overwritten as needed,
-    and the logarithms of what these were divided by, log Σ exp score, (b,)."""
+    """Queries `part`: their probabilities of all candidates, (b, n), to be overwritten as
+    needed."""
 
     part: slice
     probabilities: Tensor
-    normalisers: Tensor
 
 
 def probability_blocks(queries: Tensor, candidates: Tensor, scratch: Scratch) -> Iterator[Block]:
@@ -35,7 +34,8 @@ def probability_blocks(queries: Tensor, candidates: Tensor, scratch: Scratch) ->
     Shapes: queries (q, d), candidates (n, d), both float32 on CPU.
     """
     for part, scores in _score_blocks(queries, candidates, scratch):
-        yield Block(part, scores, _normalise(scores))
+        sums, _ = _exponentiate(scores)
+        yield Block(part, scores.div_(sums[:, None]))
 
 
 def _score_blocks(
@@ -56,13 +56,6 @@ def _scores(name: str, queries: Tensor, candidates: Tensor, scratch: Scratch) ->
 
 def _width(candidates: Tensor) -> int:
     return -(-len(candidates) // STEP) * STEP
-
-
-def _normalise(scores: Tensor) -> Tensor:
-    """Scores (b, n) become probabilities; the logarithms of what divides them, (b,)."""
-    sums, normalisers = _exponentiate(scores)
-    scores.div_(sums[:, None])
-    return normalisers
 
 
 def _exponentiate(scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -28,11 +28,6 @@ class Profile:
     questions: Facts = field(default_factory=lambda: _none(0, 2))
     counts: Counts = field(default_factory=lambda: _none(0))
 
-    @property
-    def num_facts(self) -> int:
-        """The facts behind it."""
-        return int(self.counts.sum(dtype=np.int64)) // 2
-
     def with_facts(self, facts: Facts) -> Profile:
         """The profile of these facts too."""
         return self._changed(facts, 1)
