@@ -59,3 +59,18 @@ def test_models_and_test_sets_count_from_one() -> None:
 def test_a_long_name_is_cut_and_marked() -> None:
     assert text.shortened("abcdef", 4) == "abc…"
     assert text.shortened("abcd", 4) == "abcd"
+
+
+def test_of_long_names_what_most_have_in_common_is_left_out() -> None:
+    names = [
+        "evergreen, distillation 1.0, no heart",
+        "evergreen, no averaging, distillation 1.0",
+        "evergreen, distillation 1.0",
+        "lkge, " + 40 * "x",
+    ]
+    assert list(map(text.told_apart(names, 30).get, names)) == [
+        "evergreen, …, no heart",
+        "evergreen, …, no averaging",
+        "evergreen, distillation 1.0",
+        "lkge, " + 23 * "x" + "…",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -152,10 +152,18 @@ def heading(figure: Figure, words: str) -> None:
     figure.suptitle(words, x=0.012, ha="left")
 
 
-def label(name: str, most: int = 26) -> str:
+MOST_LETTERS = 30
+
+
+def label(name: str, most: int = MOST_LETTERS) -> str:
     """A name short enough for a figure, and never taken for a private one by the legend."""
     short = text.shortened(name, most)
     return f" {short}" if short.startswith("_") else short
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """The label of each of several names, such that they can be told apart."""
+    return {name: label(short) for name, short in text.told_apart(names, MOST_LETTERS).items()}
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

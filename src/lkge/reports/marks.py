@@ -128,7 +128,7 @@ def value_range(values: Iterable[float]) -> tuple[float, float]:
 def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Figure:
     """Two bars for each method, the best on top by the first; a panel for each dataset."""
     names = ranking(systems, first.measure)
-    groups = by_dataset(systems)
+    labels, groups = drawing.labels(names), by_dataset(systems)
     width = 7.0 if len(groups) == 1 else 3.0
     figure, axes = drawing.panels(
         len(groups), columns=4, size=(width, 1.25 + 0.36 * max(len(names), 3))
@@ -137,7 +137,7 @@ def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Fig
         for series, offset in ((first, -0.19), (second, 0.19)):
             _bars(panel, group, names, series, offset)
         panel.axvline(0, color=drawing.SOFT, linewidth=0.8)
-        panel.set_yticks(range(len(names)), [drawing.label(name) for name in names])
+        panel.set_yticks(range(len(names)), [labels[name] for name in names])
         panel.set_ylim(len(names) - 0.45, -0.55)
         panel.set_title(drawing.label(dataset))
         panel.margins(x=0.12 if len(groups) == 1 else 0.34)
@@ -207,10 +207,11 @@ def gain_lines(panel: Axes, group: Sequence[System], names: Sequence[str], proto
     """MRR on the tests so far against time summed over snapshots, which are numbered."""
     times = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
     unit, unit_name = drawing.time_unit(max((t[-1] for t in times if t), default=0.0) or 1.0)
+    labels = drawing.labels(names)
     for system, line in zip(group, times, strict=True):
         points = [(t / unit, mrr) for t, mrr in zip(line, system.so_far(protocol), strict=False)]
         look = look_of(system.name, names)
-        panel.plot(*zip(*points, strict=True), label=drawing.label(system.name), **look)
+        panel.plot(*zip(*points, strict=True), label=labels[system.name], **look)
         for number, point in enumerate(points, start=1):
             panel.annotate(
                 str(number), point, xytext=(0, 5), textcoords="offset points", ha="center", size=7
@@ -230,11 +231,12 @@ def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: 
     places = drawing.apart([line[-1] for _, line in drawn], gap * top, top)
     length = max((len(line) for _, line in drawn), default=1)
     snapshot_axis(panel, length)
+    labels = drawing.labels(names)
     for (system, line), place in zip(drawn, places, strict=True):
         look = look_of(system.name, names)
         panel.plot(range(1, len(line) + 1), line, **look)
         panel.annotate(
-            drawing.label(system.name),
+            labels[system.name],
             (len(line), line[-1]),
             xytext=(length + 0.45, place),
             va="center",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 ABSENT = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
@@ -62,6 +64,23 @@ def printable(name: str) -> str:
 def shortened(name: str, most: int) -> str:
     """At most `most` characters, the end cut and marked."""
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def told_apart(names: Iterable[str], most: int) -> dict[str, str]:
+    """Each of several names in at most `most` characters. Of a system and what it changes, such as
+    "lkge, dim 100, no transfer", the changes that most have in common are left out first."""
+    names = set(names)
+    common = Counter(part for name in names for part in name.split(", "))
+    return {name: shortened(_without_common(name, most, common), most) for name in names}
+
+
+def _without_common(name: str, most: int, common: Mapping[str, int]) -> str:
+    """The name with so few changes that it is short enough, but with one."""
+    first, *changes = name.split(", ")
+    while len(name) > most and len(changes) > 1:
+        changes.remove(max(changes, key=lambda part: common[part]))
+        name = ", ".join([first, "…", *changes])
+    return name
 
 
 def model(i: int) -> str:
