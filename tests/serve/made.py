@@ -105,7 +105,7 @@ def _until_served(process: subprocess.Popen[str]) -> str:
     raise AssertionError(f"it did not start: {said}")
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 240.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -133,6 +133,20 @@ def test_one_can_walk_from_neighbour_to_neighbour(page: Page) -> None:
     expect(around.locator("strong")).to_have_text("City 15")
 
 
+def test_what_one_is_about_to_click_is_not_drawn_again_unless_there_is_other_room(
+    page: Page,
+) -> None:
+    ask(page)
+    around = page.get_by_role("region", name="Neighbourhood")
+    around.get_by_role("button", name="City 09").first.click()
+    expect(around.locator("strong")).to_have_text("City 09")
+    node = around.locator("svg g.other").first.element_handle()
+    page.wait_for_timeout(400)
+    assert node.evaluate("node => node.isConnected")
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_function("node => !node.isConnected", arg=node)
+
+
 def test_the_map_zooms_moves_and_chooses(page: Page) -> None:
     canvas = page.locator("#map-canvas")
     canvas.scroll_into_view_if_needed()

@@ -11,6 +11,7 @@ const INVERSE = "⁻¹";
 const place = byId("around-body");
 let shown = null;
 let last = 0;
+let drawnWidth = 0;
 
 async function load(entity) {
   const turn = ++last;
@@ -62,10 +63,19 @@ const chip = ({ entity, similarity }) => {
   return el("li", {}, button);
 };
 
+const widthOf = (figure) => figure.clientWidth || 400;
+
+/** Draw again where there is more room or less; otherwise a click may just be under way. */
+function fit() {
+  const figure = place.querySelector(".graph");
+  if (figure && widthOf(figure) !== drawnWidth) draw();
+}
+
 function draw() {
   const figure = place.querySelector(".graph");
   if (!figure || !shown) return;
-  const width = figure.clientWidth || 400;
+  const width = widthOf(figure);
+  drawnWidth = width;
   const kinds = new Map([...grouped(shown.neighbours).keys()].map((relation, at) => [relation, at % KINDS]));
   const others = shown.neighbours.slice(0, DRAWN);
   const height = Math.min(260, 90 + 22 * others.length);
@@ -98,5 +108,5 @@ function node({ one, right, x, y }, kind, letters) {
 export function begin() {
   on("entity", load);
   on("version", () => state.entity && load(state.entity));
-  new ResizeObserver(settled(draw, 100)).observe(place);
+  new ResizeObserver(settled(fit, 100)).observe(place);
 }
