@@ -38,3 +38,15 @@ def test_scaling_multiplies_what_is_touched(rows: list[int]) -> None:
     gradient.scale(0.25)
     assert gradient.rows().tolist() == rows
     assert gradient.values[:, 0].tolist() == [0.25 if row in rows else 0 for row in range(3)]
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+def test_pouring_adds_to_the_other_and_leaves_nothing(fused: bool) -> None:
+    source, other = (RowGradient.like(torch.ones(4, 2)) for _ in range(2))
+    source.add(torch.tensor([0, 2]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    other.add(torch.tensor([2, 3]), torch.ones(2, 2))
+    source.pour(other, 0.5, fused)
+    assert other.rows().tolist() == [0, 2, 3]
+    assert other.values.tolist() == [[0.5, 1], [0, 0], [2.5, 3], [1, 1]]
+    assert source.rows().tolist() == []
+    assert not source.values.any()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lkge.kernels.updates import pour
+
 
 @dataclass(frozen=True)
 class RowGradient:
@@ -44,6 +46,18 @@ class RowGradient:
             self.values.mul_(factor)
         else:
             self.values[rows] *= factor
+
+    def pour(self, into: RowGradient, weight: float, fused: bool) -> None:
+        """Add `weight` times this to another gradient of the same table; nothing is left here."""
+        rows = self.rows()
+        if fused:
+            pour(
+                self.values.numpy(), self.touched.numpy(), into.values.numpy(),
+                into.touched.numpy(), rows.numpy(), weight,
+            )  # fmt: skip
+        else:
+            into.add(rows, self.values[rows], weight)
+            self.clear(rows)
 
     def clear(self, rows: Tensor) -> None:
         """Forget the given rows; with `self.rows()` the gradient is zero again."""

@@ -86,28 +86,27 @@ def softmax_gradient(
     share a query share its softmax. The gradient on queries (q, d) is written to `on_queries`, that
     on candidates (n, d) is added to `on_candidates`.
     """
-    normalisers, counts = torch.empty(len(queries)), bounds.diff().float()
+    loss, counts = 0.0, bounds.diff().float()
     for part, scores in _score_blocks(queries, candidates, scratch):
         if standing is not None:
             scores.add_(standing.log())
-        sums, normalisers[part] = _exponentiate(scores)
-        scales = (counts[part] / sums)[:, None]
-        torch.mm(scores, candidates, out=on_queries[part]).mul_(scales)
-        on_candidates.addmm_(scores.T, scales * queries[part], alpha=weight)
-    numbers = _numbers(bounds)
-    expected = torch.zeros_like(queries)
-    answers, asked = candidates.index_select(0, targets), queries.index_select(0, numbers)
-    expected.index_add_(0, numbers, answers, alpha=1 - smoothing)
-    on_candidates.index_add_(0, targets, asked, alpha=weight * (smoothing - 1))
-    losses = counts * normalisers
+        at_targets = _at_targets(part, bounds, targets)
+        of_targets = scores[at_targets].sum(dtype=torch.float64)
+        sums, normalisers = _exponentiate(scores)
+        loss += float(counts[part].double() @ normalisers.double() - (1 - smoothing) * of_targets)
+        scales = counts[part] / sums
+        taken = (smoothing - 1) / scales.index_select(0, at_targets[0])
+        scores.index_put_(at_targets, taken, accumulate=True)
+        torch.mm(scores, candidates, out=on_queries[part]).mul_((weight * scales)[:, None])
+        on_candidates.addmm_(scores.T, scales[:, None] * queries[part], alpha=weight)
     if smoothing:
-        expected += smoothing * counts[:, None] * candidates.mean(dim=0)
-        on_candidates.sub_(counts @ queries, alpha=weight * smoothing / len(candidates))
+        asked, mean = counts @ queries, candidates.mean(dim=0)
+        on_queries.sub_(counts[:, None] * mean, alpha=weight * smoothing)
+        on_candidates.sub_(asked, alpha=weight * smoothing / len(candidates))
+        loss -= smoothing * float(asked @ mean)
         if standing is not None:
-            losses -= smoothing * standing.log().mean() * counts
-    losses -= (queries * expected).sum(dim=1)
-    on_queries.sub_(expected).mul_(weight)
-    return weight * float(losses.sum(dtype=torch.float64))
+            loss -= smoothing * float(standing.log().mean() * counts.sum())
+    return weight * loss
 
 
 def distil_gradient(
@@ -169,11 +168,14 @@ def _slopes(block: Block, bounds: Tensor, targets: Tensor, smoothing: float) -> 
     """∂loss/∂score = Σ_b (p - y_b), b the targets of each query, in place of the probabilities."""
     slopes, part = block.probabilities, bounds[block.part.start : block.part.stop + 1]
     slopes.sub_(smoothing / slopes.shape[1]).mul_(part.diff()[:, None])
-    taken = torch.full((int(part[-1] - part[0]),), smoothing - 1)
-    slopes.index_put_((_numbers(part), targets[part[0] : part[-1]]), taken, accumulate=True)
+    at_targets = _at_targets(block.part, bounds, targets)
+    slopes.index_put_(at_targets, torch.tensor(smoothing - 1), accumulate=True)
     return slopes
 
 
-def _numbers(bounds: Tensor) -> Tensor:
-    """The query of each target, (b,), where query q has `bounds[q]` up to `bounds[q + 1]`."""
-    return torch.repeat_interleave(torch.arange(len(bounds) - 1), bounds.diff())
+def _at_targets(part: slice, bounds: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the targets of queries are in their block of scores, (b,) both: query q has those from
+    `bounds[q]` up to `bounds[q + 1]`."""
+    among = bounds[part.start : part.stop + 1]
+    rows = torch.repeat_interleave(torch.arange(len(among) - 1), among.diff())
+    return rows, targets[among[0] : among[-1]]

@@ -129,6 +129,42 @@ def scatter(target: Floats, rows: NDArray[np.int32], values: Floats) -> None:
 
 
 @parallel
+def add_some(
+    gradient: Floats,
+    touched: NDArray[np.uint8],
+    rows: NDArray[np.int64],
+    values: Floats,
+) -> None:
+    """Add `values` (u, d) to the given rows (u,), distinct, of a row gradient: they are touched."""
+    for u in prange(len(rows)):
+        touched[rows[u]] = 1
+        x, value = gradient[rows[u]], values[u]
+        for i in range(len(x)):
+            x[i] += value[i]
+
+
+@parallel
+def pour(
+    source: Floats,
+    source_touched: NDArray[np.uint8],
+    gradient: Floats,
+    touched: NDArray[np.uint8],
+    rows: NDArray[np.int64],
+    weight: float,
+) -> None:
+    """Add `weight` times the given rows (u,), distinct, of one row gradient to those of another,
+    and set them to zero, untouched, in the first."""
+    times = np.float32(weight)
+    for u in prange(len(rows)):
+        touched[rows[u]] = 1
+        source_touched[rows[u]] = 0
+        x, value = gradient[rows[u]], source[rows[u]]
+        for i in range(len(x)):
+            x[i] += times * value[i]
+            value[i] = 0
+
+
+@parallel
 def clear(gradient: Floats, touched: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
     """Set the given rows of a row gradient to zero, untouched."""
     for u in prange(len(rows)):

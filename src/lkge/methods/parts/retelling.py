@@ -61,6 +61,7 @@ class Retelling:
         self._draw = draw
         self._epoch = -1
         self._parts: list[Facts] = []
+        self._all: Facts | None = None
         self._gradient: Gradient | None = None
 
     def facts(self, step: int) -> Facts:
@@ -72,10 +73,19 @@ class Retelling:
 
     def _told(self, generator: np.random.Generator) -> list[Facts]:
         """The facts of each step of an epoch."""
-        places = generator.choice(len(self.profile.counts), self._size, replace=False)
-        facts = told(self.teacher, self.profile, np.sort(places), self.answerers)
+        facts = self._asked(generator)
         size = -(-len(facts) // self._steps)
         return [batch.facts for batch in question_batches(facts, size, generator)]
+
+    def _asked(self, generator: np.random.Generator) -> Facts:
+        """What is told in an epoch; where that is all, it is the same in the next."""
+        places = generator.choice(len(self.profile.counts), self._size, replace=False)
+        if self._all is not None:
+            return self._all
+        facts = told(self.teacher, self.profile, np.sort(places), self.answerers)
+        if self._size == len(self.profile.counts):
+            self._all = facts
+        return facts
 
     def add_gradient(
         self,
@@ -97,9 +107,7 @@ class Retelling:
             self._gradient = Gradient.like(model.tables)
         loss = model.objective.add_gradient(model.tables, batch, self._gradient)
         for part, told in zip(gradient, self._gradient, strict=True):
-            rows = told.rows()
-            part.add(rows, told.values.index_select(0, rows), weight)
-            told.clear(rows)
+            told.pour(part, weight, model.fused)
         return weight * loss
 
 
