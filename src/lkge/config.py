@@ -117,6 +117,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "optimizer": "adagrad",
         "learning_rate": 0.3,
         "objective": "softmax",
+        "rivals": 0.5,
         "n3": 0.05,
         "sparse_n3": True,
         "averaging": True,
@@ -155,6 +156,7 @@ LIVING_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "evergreen": MappingProxyType(
             {
+                "rivals": 1.0,
                 "questions": 100,
                 "distillation": 1.0,
                 "profile": False,

@@ -1,4 +1,4 @@
-"""N3 and L2 of some rows of a table, and their gradient."""
+"""N3 and L2 of some rows of a table, and their gradient; how often rows are used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from lkge.kernels.distance import dot
-from lkge.kernels.jit import parallel
+from lkge.kernels.jit import parallel, serial
 
 Floats = NDArray[np.float32]
 
@@ -49,3 +49,18 @@ def penalise(
             powers[1, k] = moduli[k] * moduli[k]
         losses[u] = n3 * dot(powers, 0, powers, 1) + l2 * dot(powers, 0, powers, 0)
     return losses
+
+
+@serial
+def tally(used: NDArray[np.int64], num_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct rows among those `used` (b,) of so many, in the order in which they come, and
+    how often each does, (u,) both."""
+    counts = np.zeros(num_rows, dtype=np.int64)
+    rows = np.empty(len(used), dtype=np.int64)
+    found = 0
+    for row in used:
+        if not counts[row]:
+            rows[found] = row
+            found += 1
+        counts[row] += 1
+    return rows[:found], counts[rows[:found]]

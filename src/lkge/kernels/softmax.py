@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -176,6 +177,6 @@ def _slopes(block: Block, bounds: Tensor, targets: Tensor, smoothing: float) -> 
 def _at_targets(part: slice, bounds: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Where the targets of queries are in their block of scores, (b,) both: query q has those from
     `bounds[q]` up to `bounds[q + 1]`."""
-    among = bounds[part.start : part.stop + 1]
-    rows = torch.repeat_interleave(torch.arange(len(among) - 1), among.diff())
-    return rows, targets[among[0] : among[-1]]
+    among = bounds[part.start : part.stop + 1].numpy()
+    rows = np.repeat(np.arange(len(among) - 1), np.diff(among))
+    return torch.from_numpy(rows), targets[among[0] : among[-1]]

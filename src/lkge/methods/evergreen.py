@@ -40,7 +40,7 @@ from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
 from lkge.methods.parts.retelling import Retelling, answerers
 from lkge.methods.parts.transfer import transfer
-from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, Model, stream
+from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, VALIDATE, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
 from lkge.models.objectives.rows import DENSE
 from lkge.models.predictor import TablePredictor
@@ -60,8 +60,10 @@ steps."""
 RECOLLECTED = 5000
 """Questions that are asked again in a snapshot where there is no profile, at most: one for two new
 facts, but enough for a step."""
-TOLD = 2
+TOLD = 1.25
 """Questions of a step that are told, for each that would be held: they cost a fraction of it."""
+VALIDATED = 5000
+"""Validation facts that tell after an epoch whether it was a gain, at most."""
 BESIDE_HELD, BESIDE_TOLD = 1 / 2, 1 / 5
 """New facts of a step beside old questions, for each where nothing is old, if they are learned by
 matrix products."""
@@ -163,6 +165,14 @@ class Evergreen(Method):
             return given
         needed = math.ceil(ENOUGH_STEPS * self.batch_size(edges) / edges)
         return max(given, min(MOST_PATIENCE, needed))
+
+    def validation(self, snapshot: Snapshot) -> Facts:
+        """Some of the validation facts, the same in every epoch."""
+        facts = super().validation(snapshot)
+        if len(facts) <= VALIDATED:
+            return facts
+        generator = stream(self.settings.seed, VALIDATE, snapshot.index)
+        return facts[np.sort(generator.choice(len(facts), VALIDATED, replace=False))]
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Give the gradient of L_new its share, and ask some old questions again."""

@@ -17,8 +17,8 @@ from lkge.models.tables import Tables, no_tables
 
 (
     INITIALISE, TRAIN, REMEMBER, REPLAY, INFORM, ATTEND, ENCODE, NEIGHBOURS,
-    HOLD_OUT, POOL, EXAMINE, ASK, RECOLLECT, RETELL, HEART,
-) = range(15)  # fmt: skip
+    HOLD_OUT, POOL, EXAMINE, ASK, RECOLLECT, RETELL, HEART, VALIDATE,
+) = range(16)  # fmt: skip
 """What a stream of random numbers is for; each purpose has its own."""
 
 

@@ -35,7 +35,7 @@ from lkge.models.tables import Tables
 
 REHEARSED = 1
 """Old questions that are learned again beside new facts, at most, for each of these."""
-PASSES, PASSES_APART, FEWEST_STEPS = 8, 16, 300
+PASSES, PASSES_APART, FEWEST_STEPS = 6, 16, 300
 """How often each fact is learned, in rows that begin as the model's and in others; more often where
 that would be fewer steps."""
 SPREAD = 0.1

@@ -28,7 +28,7 @@ BLOCK = 256
 """Questions of one relation that are answered together, at most: they want about as many
 answers."""
 
-RIVALS = 0.15
+RIVALS = 0.1
 """The share of all entities that the answers of a step are told apart from, other ones in each: old
 facts have been told apart from many when they were learned."""
 POWER = 0.5

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lkge.data.batches import Batch
-from lkge.kernels.penalties import penalise
+from lkge.kernels.penalties import penalise, tally
 from lkge.kernels.rows import RowGradient
 from lkge.models.coordinates import moduli
 from lkge.models.scores import Score
@@ -42,9 +42,9 @@ class RowPenalty:
 
     def _add(self, table: Tensor, used: Tensor, facts: int, gradient: RowGradient) -> float:
         """The part of one table."""
-        rows, counts = torch.unique(used, return_counts=True)
+        add, count = (self._add_fused, _tally) if self.fused else (self._add_plain, _tally_plain)
+        rows, counts = count(used, len(table))
         weights = counts / facts
-        add = self._add_fused if self.fused else self._add_plain
         gradient.touched[rows] = 1
         return float((weights * add(table, rows, weights, gradient.values)).sum())
 
@@ -63,6 +63,18 @@ class RowPenalty:
             gradient.numpy(),
         )  # fmt: skip
         return torch.from_numpy(losses)
+
+
+def _tally(used: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """The distinct rows, (u,), and how often each is used."""
+    rows, counts = tally(used.flatten().numpy(), num_rows)
+    return torch.from_numpy(rows), torch.from_numpy(counts)
+
+
+def _tally_plain(used: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """`_tally` in the order of rows."""
+    rows, counts = torch.unique(used, return_counts=True)
+    return rows, counts
 
 
 def fitted(n3: float, facts: float) -> float:
