@@ -12,6 +12,7 @@ from lkge.config import Settings
 from lkge.data import batches as batches_room
 from lkge.data.batches import batches, drawn_sample
 from lkge.data.snapshots import Facts, with_inverses
+from lkge.methods.parts import retelling as retelling_room
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.retelling import POWER, RIVALS, Entities, Retelling, answerers, told
 from lkge.models.model import Model
@@ -116,6 +117,24 @@ def test_an_epoch_asks_no_question_twice_and_the_next_asks_others(
     assert (sorted(first.tolist()) == sorted(second.tolist())) == (asked == 24)
     again = retelling_of(teacher, Profile().with_facts(ring), questions, steps)
     assert np.array_equal(again.facts(steps), retelling.facts(steps))
+
+
+@pytest.mark.parametrize(("questions", "tellings"), [(4, 2), (8, 1)], ids=["some", "all"])
+def test_what_every_epoch_asks_is_told_once(
+    questions: int, tellings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring, teacher = ring_and_teacher()
+    retelling = retelling_of(teacher, Profile().with_facts(ring), questions, 3)
+    asked: list[int] = []
+
+    def counted(*given: object) -> Facts:
+        asked.append(1)
+        return told(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(retelling_room, "told", counted)
+    for step in range(6):
+        assert len(retelling.facts(step))
+    assert len(asked) == tellings
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
