@@ -117,7 +117,7 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "optimizer": "adagrad",
         "learning_rate": 0.3,
         "objective": "softmax",
-        "rivals": 0.5,
+        "rivals": 0.3,
         "n3": 0.05,
         "sparse_n3": True,
         "averaging": True,
