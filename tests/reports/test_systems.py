@@ -56,6 +56,15 @@ def test_a_setting_that_came_later_makes_no_other_system(make_run: MakeRun) -> N
     assert (system.name, system.seeds) == ("lkge", [1, 2])
 
 
+def test_a_setting_that_came_later_and_is_another_now_tells_systems_apart(
+    make_run: MakeRun,
+) -> None:
+    new, old = make_run(**EVERGREEN), make_run(**EVERGREEN)
+    known = {name: value for name, value in old.settings.items() if name != "rivals"}
+    names = [system.name for system in systems_of([new, replace(old, settings=known)])]
+    assert names == ["evergreen", "evergreen, rivals 1.0"]
+
+
 def test_a_reference_is_never_the_best(make_run: MakeRun) -> None:
     runs = [
         make_run(method="re-train", mrr=0.4),

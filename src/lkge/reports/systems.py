@@ -120,7 +120,7 @@ def systems_of(results: Iterable[Results]) -> list[System]:
     groups: dict[str, dict[tuple[str, str], list[Results]]] = {}
     for run in results:
         variants = groups.setdefault(run.dataset, {})
-        variants.setdefault((run.method, _identity(run.settings)), []).append(run)
+        variants.setdefault((run.method, _key(run.settings)), []).append(run)
     return [
         System(text.printable(dataset), _name(runs[0], list(variants.values())), tuple(runs))
         for dataset, variants in groups.items()
@@ -179,10 +179,15 @@ def best_text(systems: Sequence[System], measure: Measure) -> str | None:
     return measure.text(min(known) if measure.lower_is_better else max(known))
 
 
-def _identity(settings: Mapping[str, Any]) -> str:
+def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a system of a run; a setting that it does not name, an older one, had the value
+    that is now the default."""
     whole = {**Settings().to_dict(), **settings}
-    chosen = {name: value for name, value in whole.items() if name not in NOT_IDENTITY}
-    return json.dumps(chosen, sort_keys=True, default=str)
+    return {name: value for name, value in whole.items() if name not in NOT_IDENTITY}
+
+
+def _key(settings: Mapping[str, Any]) -> str:
+    return json.dumps(_identity(settings), sort_keys=True, default=str)
 
 
 def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
@@ -191,21 +196,21 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
     Where the score tells all variants apart, it is enough; a part that is switched off is always
     named.
     """
-    siblings = [runs[0].settings for runs in variants if runs[0].method == run.method]
+    siblings = [_identity(runs[0].settings) for runs in variants if runs[0].method == run.method]
     defaults = settings_with({"method": run.method}).to_dict()
-    scores = {each.get("score", defaults["score"]) for each in siblings}
+    scores = {each["score"] for each in siblings}
     by_score = 1 < len(scores) == len(siblings)
 
     def tells(name: str, value: Any) -> bool:
         if by_score and value is not False:
             return name == "score"
-        differs = any(o.get(name, defaults.get(name)) != value for o in siblings)
+        differs = any(sibling.get(name) != value for sibling in siblings)
         return value != defaults.get(name) and (value is False or differs)
 
     apart = [
         _choice(name, value)
-        for name, value in sorted(run.settings.items())
-        if name not in NOT_IDENTITY and tells(name, value)
+        for name, value in sorted(_identity(run.settings).items())
+        if tells(name, value)
     ]
     return text.printable(", ".join([run.method, *apart]))
 
