@@ -106,6 +106,17 @@ def test_each_gain_renews_patience() -> None:
     assert (fit.course.epochs, fit.course.best_epoch) == (7, 5)
 
 
+@pytest.mark.parametrize(("most", "epochs"), [(50, 3), (2, 2)])
+def test_a_method_may_want_some_epochs_whatever_validation_says(most: int, epochs: int) -> None:
+    class Thorough(Method):
+        fewest_epochs = 3
+
+    settings = quick(max_epochs=most, patience=1)
+    fit = fit_of(settings, [0.5, 0.4, 0.3, 0.9], Thorough(settings))
+    run(fit)
+    assert (fit.course.epochs, fit.course.best_epoch) == (epochs, 1)
+
+
 def test_it_stops_after_max_epochs() -> None:
     fit = fit_of(quick(max_epochs=3, patience=9), [0.1, 0.2, 0.3, 0.4])
     run(fit)

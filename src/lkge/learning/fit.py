@@ -130,11 +130,12 @@ class Fit:
         return kept is not None
 
     def _finished(self) -> bool:
-        settings = self._settings
+        course, method = self.course, self.method
+        learned = course.epochs_without_gain >= method.patience(self.snapshot)
         return (
             not self._num_edges
-            or self.course.epochs >= settings.max_epochs
-            or self.course.epochs_without_gain >= self.method.patience(self.snapshot)
+            or course.epochs >= self._settings.max_epochs
+            or (learned and course.epochs >= method.fewest_epochs)
         )
 
     @property

@@ -58,6 +58,9 @@ class Method:
     with a row for each entity and relation: then a few facts can be learned on a few rows. Where it
     depends on the settings, `__init__` says so."""
 
+    fewest_epochs: ClassVar[int] = 1
+    """Epochs of a snapshot, whatever validation says, unless the settings allow fewer."""
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 

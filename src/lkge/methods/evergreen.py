@@ -80,6 +80,7 @@ class Evergreen(Method):
         "optimizer's sums, and a count a row"
     )
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (1.0, 2.0, 3.0)}
+    fewest_epochs: ClassVar[int] = 3
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
