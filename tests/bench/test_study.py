@@ -30,7 +30,7 @@ def test_every_method_is_in_the_paper_s_study_and_every_system_is_a_method() -> 
 
 
 def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
-    learning = {"batch_size", "max_epochs", "least_gain"}
+    learning = {"batch_size", "max_epochs", "least_gain", "rivals"}
     own = {"method", "transfer", "sparse_n3", "averaging", "distillation", *learning}
     base = [name for name in EVERGREEN if name not in own]
     for cell in BEYOND.cells():
