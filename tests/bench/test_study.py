@@ -44,6 +44,7 @@ def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
     }
     assert {name for name, each in seeds.items() if each == {11, 22, 33}} == {
         "evergreen",
+        "evergreen:all-rivals",
         "evergreen:even",
         "re-train",
     }
