@@ -23,6 +23,15 @@ def test_adding_sums_values_and_marks_rows() -> None:
     assert gradient.values.tolist() == [[0, 0], [13, 14], [0, 0], [1, 2]]
 
 
+def test_adding_by_all_threads_is_adding() -> None:
+    plain, fused = (RowGradient.like(torch.ones(4, 2)) for _ in range(2))
+    for rows, values in (([3, 1], [[1.0, 2.0], [3.0, 4.0]]), ([1], [[5.0, 5.0]])):
+        plain.add(torch.tensor(rows), torch.tensor(values))
+        fused.add_fused(torch.tensor(rows), torch.tensor(values))
+    assert torch.equal(fused.values, plain.values)
+    assert torch.equal(fused.touched, plain.touched)
+
+
 def test_clearing_some_rows_keeps_the_others() -> None:
     gradient = RowGradient.like(torch.ones(3, 2))
     gradient.add(torch.tensor([0, 2]), torch.ones(2, 2))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lkge.kernels.updates import pour
+from lkge.kernels.updates import add_some, pour
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,10 @@ class RowGradient:
         """Add `weight` times `values` (u, d) to distinct `rows` (u,) and mark them touched."""
         self.values.index_add_(0, rows, values, alpha=weight)
         self.touched[rows] = 1
+
+    def add_fused(self, rows: Tensor, values: Tensor) -> None:
+        """`add` on CPU, by all threads."""
+        add_some(self.values.numpy(), self.touched.numpy(), rows.numpy(), values.numpy())
 
     def scale(self, factor: float) -> None:
         """Multiply the touched rows; where they are many, all of them, as the others are zero."""

@@ -21,7 +21,7 @@ from lkge.data.batches import Batch, Sample
 from lkge.data.snapshots import Facts
 from lkge.kernels.scratch import Scratch
 from lkge.kernels.softmax import softmax_gradient, softmax_squares
-from lkge.kernels.updates import add_some, scatter
+from lkge.kernels.updates import scatter
 from lkge.models.objectives.base import FactwiseObjective, add_squares_singly
 from lkge.models.objectives.contrast import SampledSoftmax
 from lkge.models.questions import Questions
@@ -123,10 +123,7 @@ class Candidates:
         if self.places is None:
             gradient.entity.touched.fill_(1)
         else:
-            add_some(
-                gradient.entity.values.numpy(), gradient.entity.touched.numpy(),
-                self.places.numpy(), self.on_rows.numpy(),
-            )  # fmt: skip
+            gradient.entity.add_fused(self.places, self.on_rows)
 
 
 class FusedSoftmax:
