@@ -26,7 +26,7 @@ from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import Method, method_named, register
 from lkge.models.model import Model
-from lkge.models.predictor import View
+from lkge.models.predictor import Predictor, View
 
 Inverses = NDArray[np.float64]
 """1 / rank of each question in each view, (n, 3)."""
@@ -55,9 +55,8 @@ class Witness:
         self._answers = KnownAnswers.build([self._known(each) for each in graph.snapshots])
         self._found: dict[tuple[int, int], Inverses] = {}
 
-    def look(self, method: Method, model: Model, today: Snapshot) -> None:
-        """Ask the model as it is after `today`."""
-        predictor = method.predictor(model)
+    def look(self, predictor: Predictor, today: Snapshot) -> None:
+        """Ask a model as it is after `today`."""
         for then in self._snapshots[: today.index + 1]:
             moments = ((then, then), (then, today), (today, today))
             views = [View(size.num_entities, known.index) for size, known in moments]
@@ -105,7 +104,7 @@ def witnessed(name: str, witness: Witness) -> type[Method]:
 
         def end(self, model: Model, snapshot: Snapshot) -> None:
             super().end(model, snapshot)
-            witness.look(self, model, snapshot)
+            witness.look(self.predictor(model), snapshot)
 
     return register(Witnessed)
 

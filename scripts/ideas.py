@@ -1,0 +1,234 @@
+"""Ideas that evergreen does without, each beside what it does: are they good for something?
+
+    python scripts/ideas.py ENTITY as-it-is pulled least-squares shifted --data dataset.zip
+
+as-it-is        evergreen
+pulled          old rows are pulled to where they were, by α·(old facts of the row) / |D_i|, α = 1
+lightly-pulled  the same with α = 0.1
+pulled-by-sums  as pulled, and each coordinate by its share of Adagrad's sums in its row
+least-squares   the row of a new entity begins where its facts with old rows score what old facts
+                do, as nearly as can be
+shifted         when all is learned, entities of the last snapshot get something added to each of
+                their scores: a row for every shift
+
+Each idea is a run, but that `shifted` has one for all its rows. The table has the MRR of the last
+model and backward transfer on all validation facts, in both protocols; test facts have no part in
+it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from forgetting import Asked, Witness
+from torch import Tensor
+
+from lkge import GrowingGraph, api
+from lkge.config import settings_with
+from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
+from lkge.learning.loop import Loop
+from lkge.methods import Method, register
+from lkge.methods.evergreen import Evergreen
+from lkge.methods.parts.anchor import Anchor, held
+from lkge.models.model import Model
+from lkge.models.predictor import TablePredictor
+from lkge.models.tables import Gradient, Tables
+
+HEAD = """| {} | MRR, `paper` | `current` | BWT, `paper` | `current` |
+| --- | ---: | ---: | ---: | ---: |"""
+PROTOCOLS = (0, 2)
+"""Where a witness has them among its views."""
+ASKED = 2000
+"""Old questions that tell what old facts score."""
+SHIFTS = (-2.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
+
+
+class Pulled(Evergreen):
+    """Old rows are told and pulled as well."""
+
+    strength: ClassVar[float] = 1.0
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """See how hard each row is pulled."""
+        super().begin(model, snapshot)
+        self._anchor: Anchor | None = held(
+            model.tables, self._pull(), self.strength / max(1, len(snapshot.train))
+        )
+
+    def penalty(self, model: Model, gradient: Gradient) -> float:
+        """That of evergreen, and the pull."""
+        loss = super().penalty(model, gradient)
+        if self._anchor is not None:
+            loss += self._anchor.add_gradient(model.tables, gradient, model.fused)
+        return loss
+
+    def _pull(self) -> Tables:
+        """How many facts each row had, (k, 1)."""
+        return self._past.map(lambda counts: counts[:, None])
+
+
+class LightlyPulled(Pulled):
+    """By a tenth of that."""
+
+    strength: ClassVar[float] = 0.1
+
+
+class PulledBySums(Pulled):
+    """A coordinate with steep gradients more than others of its row."""
+
+    def _pull(self) -> Tables:
+        """How many facts each row had, times what each coordinate has of its sums, (k, d)."""
+        counts = super()._pull()
+        if not self._optimizer:
+            return counts
+        return counts.map(_spread, Tables.from_named(self._optimizer, "sums"))
+
+
+class LeastSquares(Evergreen):
+    """New rows begin where they fit their facts best."""
+
+    def grow(self, model: Model, snapshot: Snapshot) -> None:
+        """Draw new rows, then set those of entities that have facts with old rows."""
+        super().grow(model, snapshot)
+        if self._heart is None or not len(self._profile.counts):
+            return
+        places = np.arange(len(self._profile.counts))[:: 1 + len(self._profile.counts) // ASKED]
+        told = torch.from_numpy(self._heart.told(self._profile, places)).long()
+        heads, relations, tails = told.T
+        old = self._old
+        wanted = model.score.score(old.entity[heads], old.relation[relations], old.entity[tails])
+        rows, facing = _facing(model, snapshot.train, old)
+        fitted, values = fit(rows, facing, float(wanted.mean()))
+        model.tables.entity[fitted] = values
+
+
+IDEAS: Mapping[str, type[Evergreen]] = {
+    "as-it-is": Evergreen,
+    "pulled": Pulled,
+    "lightly-pulled": LightlyPulled,
+    "pulled-by-sums": PulledBySums,
+    "least-squares": LeastSquares,
+    "shifted": Evergreen,
+}
+
+
+def fit(rows: Tensor, facing: Tensor, wanted: float) -> tuple[Tensor, Tensor]:
+    """The distinct rows (m,), and for each the x (d,) with the least
+    Σ over its facts of (x·v - wanted)² + ρ‖x‖², where ρ is the mean of ‖v‖²; `facing` has the v
+    (k, d) of the facts of `rows` (k,)."""
+    order = torch.argsort(rows, stable=True)
+    distinct, counts = torch.unique_consecutive(rows[order], return_counts=True)
+    ridge = facing.square().sum(1).mean() * torch.eye(facing.shape[1])
+    values = [
+        torch.linalg.solve(part.T @ part + ridge, wanted * part.sum(0))
+        for part in facing[order].split(counts.tolist())
+    ]
+    return distinct, torch.stack(values) if values else facing.new_zeros(0, facing.shape[1])
+
+
+def shifted(predictor: TablePredictor, first: int, shift: float) -> TablePredictor:
+    """The same, but that each score of an entity from `first` on has something added: one more
+    coordinate, which is 1 wherever a question is asked."""
+    asking, relation = (_wider(table, 1.0) for table in (predictor.entity, predictor.relation))
+    answering = _wider(predictor.entity, 0.0)
+    answering[first:, answering.shape[1] // 2 - 1] = shift
+    return replace(predictor, entity=answering, relation=relation, subject=asking)
+
+
+def rows(graph: GrowingGraph, idea: str, seed: int, max_epochs: int) -> Iterator[str]:
+    """The rows of an idea in the table."""
+    graph = without_tests(graph)
+    witness, last = Witness(graph, valid=True), graph.snapshots[-1]
+    found: list[TablePredictor] = []
+
+    class Watched(IDEAS[idea]):  # type: ignore[misc]
+        name: ClassVar[str] = f"watched-{idea}"
+
+        def end(self, model: Model, snapshot: Snapshot) -> None:
+            super().end(model, snapshot)
+            found.append(self.predictor(model))
+            witness.look(found[-1], snapshot)
+
+    method: type[Method] = register(Watched)
+    changes = {"method": method.name, "seed": seed, "max_epochs": max_epochs}
+    Loop(graph, settings_with(changes, preset="evergreen")).run()
+    if idea != "shifted":
+        yield _row(idea, witness)
+        return
+    newcomers = graph.snapshots[-2].num_entities
+    for shift in SHIFTS:
+        witness.look(shifted(found[-1], newcomers, shift), last)
+        yield _row(f"shifted by {shift:+g}", witness)
+
+
+def without_tests(graph: GrowingGraph) -> GrowingGraph:
+    """The same, as if it had no test facts."""
+    snapshots = tuple(replace(each, test=no_facts()) for each in graph.snapshots)
+    return replace(graph, snapshots=snapshots)
+
+
+def _row(name: str, witness: Witness) -> str:
+    mrr, asked = witness.mrr(), witness.asked()
+    levels = [f"{mrr[place]:.4f}" for place in PROTOCOLS]
+    changes = [f"{_backward(asked, place):+.4f}" for place in PROTOCOLS]
+    return f"| {' | '.join([name, *levels, *changes])} |"
+
+
+def _backward(asked: list[Asked], place: int) -> float:
+    return float(np.mean([(each.last - each.first)[:, place].mean() for each in asked]))
+
+
+def _spread(counts: Tensor, sums: Tensor) -> Tensor:
+    """Counts (k, 1) times each coordinate's share of its row of sums (n, d), 1 in the mean."""
+    known = sums[: len(counts)]
+    return counts * known / known.mean(dim=1, keepdim=True).clamp(min=1e-12)
+
+
+def _facing(model: Model, facts: Facts, old: Tables) -> tuple[Tensor, Tensor]:
+    """Of the facts of new entities e with old r and o: the e (k,), and the v (k, d) with
+    f(e, r, o) = e·v."""
+    subjects, relations, objects = torch.from_numpy(with_inverses(facts)).long().T
+    wanted = (
+        (subjects >= len(old.entity))
+        & (relations < len(old.relation))
+        & (objects < len(old.entity))
+    )
+    score = model.score
+    assert score.is_bilinear
+    facing = score.towards(old.relation[relations[wanted]], old.entity[objects[wanted]])
+    return subjects[wanted], facing
+
+
+def _wider(table: Tensor, value: float) -> Tensor:
+    """A table with one more complex coordinate, which is a real number."""
+    real, imaginary = table.chunk(2, dim=1)
+    more = torch.full((len(table), 1), value)
+    return torch.cat([real, more, imaginary, torch.zeros_like(more)], dim=1)
+
+
+def main() -> None:
+    """Learn with each idea, and print the table as it grows."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dataset")
+    parser.add_argument("ideas", nargs="+", choices=IDEAS)
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--max-epochs", type=int, default=20)
+    parser.add_argument("--data", type=Path, default=None)
+    options = parser.parse_args()
+    graph = api.load(options.dataset, options.data)
+    print(HEAD.format(graph.name), flush=True)
+    for idea in options.ideas:
+        for row in rows(graph, idea, options.seed, options.max_epochs):
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
