@@ -1,8 +1,9 @@
 """Ideas that evergreen does without, each beside what it does: are they good for something?
 
-    python scripts/ideas.py ENTITY as-it-is pulled least-squares shifted --data dataset.zip
+    python scripts/ideas.py ENTITY as-it-is at-random pulled shifted --data dataset.zip
 
 as-it-is        evergreen
+at-random       new rows begin at random, not by transfer; so they do in all that follows
 pulled          old rows are pulled to where they were, by α·(old facts of the row) / |D_i|, α = 1
 lightly-pulled  the same with α = 0.1
 pulled-by-sums  as pulled, and each coordinate by its share of Adagrad's sums in its row
@@ -12,26 +13,26 @@ shifted         when all is learned, entities of the last snapshot get something
                 their scores: a row for every shift
 
 Each idea is a run, but that `shifted` has one for all its rows. The table has the MRR of the last
-model and backward transfer on all validation facts, in both protocols; test facts have no part in
-it.
+model and backward transfer on all validation facts, in both protocols, and forward transfer; test
+facts have no part in it.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
-from forgetting import Asked, Witness
+from forgetting import VIEWS, Witness
 from torch import Tensor
 
 from lkge import GrowingGraph, api
 from lkge.config import settings_with
-from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
+from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import Method, register
 from lkge.methods.evergreen import Evergreen
@@ -40,10 +41,9 @@ from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient, Tables
 
-HEAD = """| {} | MRR, `paper` | `current` | BWT, `paper` | `current` |
-| --- | ---: | ---: | ---: | ---: |"""
-PROTOCOLS = (0, 2)
-"""Where a witness has them among its views."""
+HEAD = """| {} | MRR, `paper` | `current` | BWT, `paper` | `current` | FWT |
+| --- | ---: | ---: | ---: | ---: | ---: |"""
+PROTOCOLS = ("paper", "current")
 ASKED = 2000
 """Old questions that tell what old facts score."""
 SHIFTS = (-2.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
@@ -110,6 +110,7 @@ class LeastSquares(Evergreen):
 
 IDEAS: Mapping[str, type[Evergreen]] = {
     "as-it-is": Evergreen,
+    "at-random": Evergreen,
     "pulled": Pulled,
     "lightly-pulled": LightlyPulled,
     "pulled-by-sums": PulledBySums,
@@ -143,8 +144,7 @@ def shifted(predictor: TablePredictor, first: int, shift: float) -> TablePredict
 
 def rows(graph: GrowingGraph, idea: str, seed: int, max_epochs: int) -> Iterator[str]:
     """The rows of an idea in the table."""
-    graph = without_tests(graph)
-    witness, last = Witness(graph, valid=True), graph.snapshots[-1]
+    graph = asked_of_validation(graph)
     found: list[TablePredictor] = []
 
     class Watched(IDEAS[idea]):  # type: ignore[misc]
@@ -153,35 +153,49 @@ def rows(graph: GrowingGraph, idea: str, seed: int, max_epochs: int) -> Iterator
         def end(self, model: Model, snapshot: Snapshot) -> None:
             super().end(model, snapshot)
             found.append(self.predictor(model))
-            witness.look(found[-1], snapshot)
 
     method: type[Method] = register(Watched)
-    changes = {"method": method.name, "seed": seed, "max_epochs": max_epochs}
-    Loop(graph, settings_with(changes, preset="evergreen")).run()
-    if idea != "shifted":
-        yield _row(idea, witness)
-        return
-    newcomers = graph.snapshots[-2].num_entities
-    for shift in SHIFTS:
-        witness.look(shifted(found[-1], newcomers, shift), last)
-        yield _row(f"shifted by {shift:+g}", witness)
+    changes = {
+        "method": method.name,
+        "seed": seed,
+        "max_epochs": max_epochs,
+        "transfer": idea == "as-it-is",
+    }
+    results = Loop(graph, settings_with(changes, preset="evergreen")).run().results
+    if idea == "shifted":
+        yield from _shifted_rows(graph, found)
+    else:
+        both = [results.protocols[name] for name in PROTOCOLS]
+        figures = [*(each.final.mrr for each in both), *(each.bwt for each in both), both[0].fwt]
+        yield _row(idea, figures)
 
 
-def without_tests(graph: GrowingGraph) -> GrowingGraph:
-    """The same, as if it had no test facts."""
-    snapshots = tuple(replace(each, test=no_facts()) for each in graph.snapshots)
+def asked_of_validation(graph: GrowingGraph) -> GrowingGraph:
+    """The same, but that its test facts are its validation facts."""
+    snapshots = tuple(replace(each, test=each.valid) for each in graph.snapshots)
     return replace(graph, snapshots=snapshots)
 
 
-def _row(name: str, witness: Witness) -> str:
-    mrr, asked = witness.mrr(), witness.asked()
-    levels = [f"{mrr[place]:.4f}" for place in PROTOCOLS]
-    changes = [f"{_backward(asked, place):+.4f}" for place in PROTOCOLS]
-    return f"| {' | '.join([name, *levels, *changes])} |"
+def _shifted_rows(graph: GrowingGraph, found: Sequence[TablePredictor]) -> Iterator[str]:
+    """A row for each shift of the last model."""
+    witness, newcomers = Witness(graph), graph.snapshots[-2].num_entities
+    for predictor, snapshot in zip(found, graph.snapshots, strict=True):
+        witness.look(predictor, snapshot)
+    for shift in SHIFTS:
+        witness.look(shifted(found[-1], newcomers, shift), graph.snapshots[-1])
+        mrr, asked = witness.mrr(), witness.asked()
+        places = [0, len(VIEWS) - 1]
+        changes = [
+            float(np.mean([(each.last - each.first)[:, place].mean() for each in asked]))
+            for place in places
+        ]
+        yield _row(f"shifted by {shift:+g}", [*(float(mrr[place]) for place in places), *changes])
 
 
-def _backward(asked: list[Asked], place: int) -> float:
-    return float(np.mean([(each.last - each.first)[:, place].mean() for each in asked]))
+def _row(name: str, figures: Sequence[float]) -> str:
+    """MRR and BWT in both protocols, and FWT where it is known."""
+    cells = [f"{figure:{'.4f' if place < 2 else '+.4f'}}" for place, figure in enumerate(figures)]
+    return f"| {' | '.join([name, *cells, *[''] * (5 - len(cells))])} |"
 
 
 def _spread(counts: Tensor, sums: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from lkge import GrowingGraph, api
+from lkge import GrowingGraph, Settings, api
 from lkge.config import settings_with
 from lkge.evaluation.results import Results
 from lkge.learning.loop import Loop
@@ -55,9 +55,8 @@ def changed(part: str) -> Iterator[None]:
             setattr(room, name, value)
 
 
-def learned(graph: GrowingGraph, part: str, seed: int, max_epochs: int) -> Results:
+def learned(graph: GrowingGraph, part: str, settings: Settings) -> Results:
     """Evergreen on the graph with that part changed."""
-    settings = settings_with({"seed": seed, "max_epochs": max_epochs}, preset="evergreen")
     with changed(part):
         return Loop(graph, settings).run().results
 
@@ -78,12 +77,15 @@ def main() -> None:
     parser.add_argument("parts", nargs="+", choices=PARTS)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--max-epochs", type=int, default=20)
+    parser.add_argument("--transfer", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--data", type=Path, default=None)
     options = parser.parse_args()
+    given = {name: getattr(options, name) for name in ("seed", "max_epochs", "transfer")}
+    settings = settings_with(given, preset="evergreen")
     graph = api.load(options.dataset, options.data)
     print(HEAD.format(graph.name), flush=True)
     for part in options.parts:
-        print(row(part, learned(graph, part, options.seed, options.max_epochs)), flush=True)
+        print(row(part, learned(graph, part, settings)), flush=True)
 
 
 if __name__ == "__main__":

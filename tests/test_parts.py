@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from lkge import api
+from lkge.config import settings_with
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -34,7 +35,8 @@ def test_each_part_is_another_value_for_a_run_and_no_longer(script: ModuleType) 
 
 def test_a_changed_part_learns_otherwise_and_both_have_a_row(script: ModuleType) -> None:
     graph = api.load("brick")
-    found = {part: script.learned(graph, part, 11, 1) for part in ("as-it-is", "large-batches")}
+    settings = settings_with({"max_epochs": 1}, preset="evergreen")
+    found = {part: script.learned(graph, part, settings) for part in ("as-it-is", "large-batches")}
     assert found["as-it-is"].mrr != found["large-batches"].mrr
     for part, results in found.items():
         cells = [cell.strip() for cell in script.row(part, results).strip("|").split("|")]

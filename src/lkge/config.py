@@ -126,7 +126,6 @@ EVERGREEN: Mapping[str, Any] = MappingProxyType(
         "max_epochs": 20,
         "patience": 1,
         "least_gain": 0.01,
-        "transfer": False,
     }
 )
 """Where the settings of evergreen, and of the base model that it is made for, differ."""
@@ -163,6 +162,7 @@ LIVING_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
                 "max_epochs": 15,
                 "patience": 3,
                 "least_gain": 0.002,
+                "transfer": False,
             }
         ),
         PAPER: LIVING,

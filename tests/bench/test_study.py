@@ -46,6 +46,7 @@ def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
         "evergreen",
         "evergreen:all-rivals",
         "evergreen:even",
+        "evergreen:no-transfer",
         "re-train",
     }
 
