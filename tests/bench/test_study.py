@@ -70,14 +70,22 @@ def test_a_system_has_datasets_of_its_own_unless_some_are_named() -> None:
 
 def test_a_variant_differs_in_one_setting_from_evergreen_that_counts_old_and_new_alike() -> None:
     variants = {name for name in BEYOND.entrants if name.startswith("evergreen:")}
-    variants -= {"evergreen:even"}
+    variants -= {"evergreen:even", "evergreen:no-transfer"}
     assert len(variants) >= 4
     for name in variants:
-        whole, variant = (
-            BEYOND.cell(BEYOND.entrants[each], "FACT", 11).settings.to_dict()
-            for each in ("evergreen:even", name)
-        )
-        assert sum(whole[key] != variant[key] for key in whole) == 1
+        assert len(_differences("evergreen:even", name)) == 1
+
+
+def test_without_transfer_evergreen_differs_in_nothing_else() -> None:
+    assert _differences("evergreen", "evergreen:no-transfer") == {"transfer"}
+
+
+def _differences(*names: str) -> set[str]:
+    """The settings in which two systems differ."""
+    one, other = (
+        BEYOND.cell(BEYOND.entrants[name], "FACT", 11).settings.to_dict() for name in names
+    )
+    return {key for key in one if one[key] != other[key]}
 
 
 def test_every_score_has_the_same_systems_on_the_same_base_model() -> None:
