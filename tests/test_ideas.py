@@ -79,6 +79,6 @@ def test_a_row_is_pulled_as_hard_by_its_sums_as_without_them_in_the_mean(
     assert script._spread(torch.tensor([[4.0], [7.0]]), sums).tolist() == [[2, 6], [7, 7]]
 
 
-def _figures(row: str) -> str:
-    """All of a row but its name."""
-    return row.split("|", 2)[2]
+def _figures(row: str) -> tuple[str, ...]:
+    """MRR and BWT in both protocols."""
+    return tuple(row.split("|")[2:6])
