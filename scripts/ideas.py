@@ -19,15 +19,14 @@ facts have no part in it.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
 from forgetting import VIEWS, Witness
+from parts import parser_of
 from torch import Tensor
 
 from lkge import GrowingGraph, api
@@ -228,15 +227,7 @@ def _wider(table: Tensor, value: float) -> Tensor:
 
 def main() -> None:
     """Learn with each idea, and print the table as it grows."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("dataset")
-    parser.add_argument("ideas", nargs="+", choices=IDEAS)
-    parser.add_argument("--seed", type=int, default=11)
-    parser.add_argument("--max-epochs", type=int, default=20)
-    parser.add_argument("--data", type=Path, default=None)
-    options = parser.parse_args()
+    options = parser_of(__doc__, "ideas", IDEAS).parse_args()
     graph = api.load(options.dataset, options.data)
     print(HEAD.format(graph.name), flush=True)
     for idea in options.ideas:

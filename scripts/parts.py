@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -68,17 +68,23 @@ def row(part: str, results: Results) -> str:
     return f"| {part} | {' | '.join(cells)} | {results.seconds:.0f} |"
 
 
-def main() -> None:
-    """Learn with each part changed, and print the table as it grows."""
+def parser_of(about: str | None, what: str, choices: Iterable[str]) -> argparse.ArgumentParser:
+    """Of the flags of a script that learns a dataset once for each of some choices."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("dataset")
-    parser.add_argument("parts", nargs="+", choices=PARTS)
+    parser.add_argument(what, nargs="+", choices=choices)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--max-epochs", type=int, default=20)
-    parser.add_argument("--transfer", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--data", type=Path, default=None)
+    return parser
+
+
+def main() -> None:
+    """Learn with each part changed, and print the table as it grows."""
+    parser = parser_of(__doc__, "parts", PARTS)
+    parser.add_argument("--transfer", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     given = {name: getattr(options, name) for name in ("seed", "max_epochs", "transfer")}
     settings = settings_with(given, preset="evergreen")

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from tests.scripts import script_named
 
 from lkge import GrowingGraph, Results, Settings, api
 from lkge.data.snapshots import with_inverses
 from lkge.learning.loop import Loop
-from lkge.methods import METHODS
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 1}
 
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    """The script; afterwards what it registered is unknown again."""
-    before = dict(METHODS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("forgetting")
-    del sys.modules["forgetting"]
-    METHODS.clear()
-    METHODS.update(before)
+    with script_named("forgetting") as module:
+        yield module
 
 
 Watched = tuple[GrowingGraph, Results, list[tuple[np.ndarray, np.ndarray, np.ndarray]], str]

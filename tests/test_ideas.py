@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from tests.scripts import script_named
 
-from lkge.methods import METHODS
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import ComplEx
 from lkge.models.tables import Tables
 from lkge.testing.graphs import growing_graph
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
-
 
 @pytest.fixture
 def script() -> Iterator[ModuleType]:
-    """The script; afterwards what it registered is unknown again."""
-    before = dict(METHODS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("ideas")
-    for name in ("ideas", "forgetting"):
-        del sys.modules[name]
-    METHODS.clear()
-    METHODS.update(before)
+    with script_named("ideas") as module:
+        yield module
 
 
 def test_a_fitted_row_has_the_least_squares(script: ModuleType) -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.scripts import script_named
 
 from lkge.config import settings_with
 from lkge.testing.graphs import growing_graph
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
-
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("parts")
-    del sys.modules["parts"]
+    with script_named("parts") as module:
+        yield module
 
 
 def test_each_part_is_another_value_for_a_run_and_no_longer(script: ModuleType) -> None:

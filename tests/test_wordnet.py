@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+from tests.scripts import script_named
 
 LINES = [
     "  1 This software and database is being provided",
@@ -22,10 +18,8 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("wordnet")
-    del sys.modules["wordnet"]
+    with script_named("wordnet") as module:
+        yield module
 
 
 def test_one_of_two_inverses_and_each_pair_once(script: ModuleType) -> None:
