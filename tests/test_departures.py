@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -22,18 +21,18 @@ from tests.methods.plain_python import (
     facts_of_relation,
     mean_of,
 )
+from tests.scripts import script_named
 from torch import Tensor
 from torch.nn import functional
 
 from lkge import GrowingGraph, Settings, api
-from lkge.methods import METHODS, method_named
+from lkge.methods import method_named
 from lkge.methods.parts.inductive import TRANSITION, Inductive
 from lkge.models.encoders import EPSILON, Moments
 from lkge.models.model import Model
 from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import lessons, study
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
 SYSTEMS = {
     "select-on-test": "fine-tune",
@@ -54,15 +53,8 @@ SYSTEMS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def script() -> Iterator[ModuleType]:
-    """The script; afterwards its systems are unknown again, as others count all systems."""
-    before = dict(METHODS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("departures")
-    for name in ("departures", "departing", "departing_inductive"):
-        del sys.modules[name]
-    METHODS.clear()
-    METHODS.update(before)
+    with script_named("departures") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")
