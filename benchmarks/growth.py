@@ -23,7 +23,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lkge.config import LIVING_METHOD, settings_with
+from lkge.config import LIVING_METHOD, configure
 from lkge.data.files import write_text_atomically
 from lkge.data.formats import Triple
 from lkge.data.names import MappedNames
@@ -95,7 +95,7 @@ def _in_process(what: str, *words: object) -> dict[str, float]:
 def _make(folder: Path, size: int) -> None:
     """A graph of that size, as if it had been learned."""
     generator = np.random.default_rng(size)
-    settings = settings_with({"dim": DIM}, living=True)
+    config = configure({"dim": DIM}, living=True)
     tables = xavier_tables(size, RELATIONS, DIM, generator)
     facts = _facts(size, generator)
     names = MappedNames.of(map(_name, range(size)), (f"relation {r}" for r in range(RELATIONS)))
@@ -110,7 +110,7 @@ def _make(folder: Path, size: int) -> None:
             "method.facts.relation": torch.full((2 * RELATIONS,), len(facts) / RELATIONS),
         }
     )
-    create(folder, Beginning(settings, tensors, names, facts, 1, "made"), Options())
+    create(folder, Beginning(config, tensors, names, facts, 1, "made"), Options())
 
 
 def _facts(size: int, generator: np.random.Generator) -> Facts:
@@ -146,7 +146,7 @@ def _add(folder: Path, number: int) -> dict[str, float]:
     from lkge.learning.rehearsal import rehearse
 
     graph = open(folder)
-    rehearse(graph.settings, ignore)
+    rehearse(graph.config, ignore)
     news = _news(graph.reader.num_entities, number)
     started = time.perf_counter()
     record = graph.add(news)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from benchmarks.comparison import Comparison, seconds
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
@@ -32,13 +32,13 @@ def step(graph: GrowingGraph) -> Comparison:
 
 
 def _step_seconds(snapshot: Snapshot, backend: str) -> float:
-    settings = Settings(method="lkge", backend=backend)
-    model, method = Model(settings), method_named("lkge")(settings)
+    config = RunConfig(method="lkge", backend=backend)
+    model, method = Model(config), method_named("lkge")(config)
     method.grow(model, snapshot)
     method.begin(model, snapshot)
-    batch = _first_batch(snapshot, settings)
-    objective = margin_objective(model.score, settings.margin, model.fused)
-    optimizer = RowAdam(model.tables, settings.learning_rate, model.fused)
+    batch = _first_batch(snapshot, config)
+    objective = margin_objective(model.score, config.training.margin, model.fused)
+    optimizer = RowAdam(model.tables, config.training.learning_rate, model.fused)
     gradient = Gradient.like(model.tables)
 
     def work() -> None:
@@ -50,14 +50,14 @@ def _step_seconds(snapshot: Snapshot, backend: str) -> float:
     return seconds(work, repeats=20)
 
 
-def _first_batch(snapshot: Snapshot, settings: Settings) -> Batch:
+def _first_batch(snapshot: Snapshot, config: RunConfig) -> Batch:
     return next(
         batches(
             with_inverses(snapshot.train),
-            settings.batch_size,
-            settings.negatives,
+            config.training.batch_size,
+            config.training.negatives,
             snapshot.num_entities,
-            stream(settings.seed, 1),
+            stream(config.training.seed, 1),
         )
     )
 
@@ -99,6 +99,6 @@ def _learned(graph: GrowingGraph) -> Tables:
         num_entities=last.num_entities,
         num_relations=last.num_relations,
     )
-    settings = Settings(method="fine-tune", learning_rate=1e-3, max_epochs=8)
+    config = RunConfig(method="fine-tune", learning_rate=1e-3, max_epochs=8)
     whole = GrowingGraph(graph.name, graph.vocabulary, (everything,))
-    return Loop(whole, settings).run().tables
+    return Loop(whole, config).run().tables

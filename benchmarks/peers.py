@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 
 from benchmarks.comparison import Comparison, once
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph
 from lkge.evaluation.ranking import Validator
 from lkge.learning.fit import Fit
@@ -32,9 +32,9 @@ def epoch(graph: GrowingGraph) -> list[Comparison]:
 
 
 def _our_epoch(graph: GrowingGraph) -> tuple[float, float]:
-    settings = Settings(method="lkge", max_epochs=EPOCHS + 1, patience=EPOCHS + 1)
+    config = RunConfig(method="lkge", max_epochs=EPOCHS + 1, patience=EPOCHS + 1)
     first = graph.snapshots[0]
-    model, method = Model(settings), method_named("lkge")(settings)
+    model, method = Model(config), method_named("lkge")(config)
     method.grow(model, first)
     method.begin(model, first)
     fit = Fit(model, method, first, Validator([first]))
@@ -59,7 +59,7 @@ def _peer_epoch(graph: GrowingGraph) -> tuple[float, float]:
     from pykeen.training import SLCWATrainingLoop
     from pykeen.triples import CoreTriplesFactory
 
-    settings, first = Settings(), graph.snapshots[0]
+    config, first = RunConfig(), graph.snapshots[0]
 
     def plain_ids(facts: object) -> torch.Tensor:
         ids = torch.as_tensor(facts).long()
@@ -73,20 +73,20 @@ def _peer_epoch(graph: GrowingGraph) -> tuple[float, float]:
     )
     model = TransE(
         triples_factory=training,
-        embedding_dim=settings.dim,
+        embedding_dim=config.model.dim,
         scoring_fct_norm=1,
-        loss=MarginRankingLoss(margin=settings.margin),
-        random_seed=settings.seed,
+        loss=MarginRankingLoss(margin=config.training.margin),
+        random_seed=config.training.seed,
     )
     loop = SLCWATrainingLoop(
         model=model,
         triples_factory=training,
-        optimizer=torch.optim.Adam(model.parameters(), lr=settings.learning_rate),
-        negative_sampler_kwargs={"num_negs_per_pos": settings.negatives},
+        optimizer=torch.optim.Adam(model.parameters(), lr=config.training.learning_rate),
+        negative_sampler_kwargs={"num_negs_per_pos": config.training.negatives},
     )
 
     def train() -> None:
-        loop.train(training, num_epochs=1, batch_size=settings.batch_size, use_tqdm=False)
+        loop.train(training, num_epochs=1, batch_size=config.training.batch_size, use_tqdm=False)
 
     def validate() -> None:
         RankBasedEvaluator(filtered=True).evaluate(

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from benchmarks.comparison import Comparison, once, seconds
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.evaluation.ranking import Validator
@@ -26,7 +26,7 @@ from lkge.methods.base import Method
 from lkge.models.model import Model, stream
 from lkge.models.tables import Gradient
 
-SETTINGS = Settings(
+SETTINGS = RunConfig(
     method="fine-tune",
     score="complex",
     dim=128,
@@ -103,11 +103,11 @@ def _first_batch(snapshot: Snapshot) -> Batch:
     return next(batches(edges, size, 0, snapshot.num_entities, generator))
 
 
-def _our_epoch(snapshot: Snapshot, settings: Settings) -> float:
-    settings = settings.with_changes({"max_epochs": EPOCHS + 1, "patience": EPOCHS + 1})
-    model = Model(settings)
+def _our_epoch(snapshot: Snapshot, config: RunConfig) -> float:
+    config = config.with_changes({"max_epochs": EPOCHS + 1, "patience": EPOCHS + 1})
+    model = Model(config)
     model.grow(snapshot)
-    fit = Fit(model, Method(settings), snapshot, Validator([snapshot]))
+    fit = Fit(model, Method(config), snapshot, Validator([snapshot]))
     times: list[float] = []
 
     def listen(event: Event) -> None:

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from lkge.api import load
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.files import write_text_atomically
 from lkge.data.snapshots import GrowingGraph
 from lkge.evaluation.results import SnapshotRecord
@@ -30,12 +30,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the archive of the datasets")
     whole = load("ENTITY", parser.parse_args().data)
     first = GrowingGraph(whole.name, whole.vocabulary, whole.snapshots[:1])
-    rehearse(Settings(), ignore)
+    rehearse(RunConfig(), ignore)
     rows: list[str] = []
     for dim, rate, batch in product(DIMS, LEARNING_RATES, BATCH_SIZES):
         record = learned(
             first,
-            Settings(method="fine-tune", learning_rate=rate, batch_size=batch, dim=dim),
+            RunConfig(method="fine-tune", learning_rate=rate, batch_size=batch, dim=dim),
         )
         rows.append(
             f"| {rate:g} | {batch} | {dim} | {record.valid_mrr:.4f} | {record.best_epoch}"
@@ -45,9 +45,9 @@ def main() -> None:
         write_text_atomically(KEPT, table(rows))
 
 
-def learned(graph: GrowingGraph, settings: Settings) -> SnapshotRecord:
+def learned(graph: GrowingGraph, config: RunConfig) -> SnapshotRecord:
     """How the only snapshot was learned."""
-    return Loop(graph, settings).run().results.snapshots[0]
+    return Loop(graph, config).run().results.snapshots[0]
 
 
 def table(rows: list[str]) -> str:

@@ -99,7 +99,10 @@ class EwcBySlip(Ewc):
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """F_i = F_{i-1}·(i - 1) + F_new / i, i from 1 on."""
-        old, self._fisher = self._fisher, no_tables(self.settings.dim, self.settings.device)
+        old, self._fisher = (
+            self._fisher,
+            no_tables(self.config.model.dim, self.config.training.device),
+        )
         super().end(model, snapshot)
         i, new = snapshot.index + 1, self._fisher
         old = old.grown_to(new.map(torch.zeros_like))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.kernels import attention as kernel
 from lkge.kernels.attention import keys_of
@@ -132,7 +132,7 @@ class LanOverNeighbours(OverNeighbours, Lan):
         near, moved = self.moved(score, tables, near)
         keys, queries = moved @ own[FROM_NEIGHBOUR].T, own[QUERY] @ own[FROM_QUERY].T
         plain = Attention(near, logic, moved, keys, queries, own[VECTOR][0].clone())
-        return _in_kernels(plain, self._scratch) if uses_kernels(self.settings) else plain
+        return _in_kernels(plain, self._scratch) if uses_kernels(self.config) else plain
 
 
 @register
@@ -150,8 +150,8 @@ class MeanOverBatch(ProjectingMean):
 
     name: ClassVar[str] = "mean-over-batch"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self._first: Tensor | None = None
 
     def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
@@ -180,8 +180,8 @@ class MeanOverFirst(ProjectingMean):
 
     name: ClassVar[str] = "mean-over-first"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self._kept: Tensor | None = None
 
     def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:

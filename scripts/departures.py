@@ -46,29 +46,29 @@ from departing_inductive import (
     MeanOverNeighbours,
 )
 
-from lkge import GrowingGraph, Settings, api
+from lkge import GrowingGraph, RunConfig, api
 from lkge.data.files import write_text_atomically
 from lkge.methods import Method
 
 ROOT = Path(__file__).parents[1]
-Departed = tuple[GrowingGraph, Settings]
-Departure = Callable[[GrowingGraph, Settings], Departed]
+Departed = tuple[GrowingGraph, RunConfig]
+Departure = Callable[[GrowingGraph, RunConfig], Departed]
 
 
-def select_on_test(graph: GrowingGraph, settings: Settings) -> Departed:
+def select_on_test(graph: GrowingGraph, config: RunConfig) -> Departed:
     """Validation facts are the test facts."""
     snapshots = tuple(replace(snapshot, valid=snapshot.test) for snapshot in graph.snapshots)
-    return replace(graph, snapshots=snapshots), settings
+    return replace(graph, snapshots=snapshots), config
 
 
 def instead(systems: Mapping[str, type[Method]]) -> Departure:
     """A departing system in place of the one of that name."""
 
-    def departed(graph: GrowingGraph, settings: Settings) -> Departed:
-        if settings.method not in systems:
+    def departed(graph: GrowingGraph, config: RunConfig) -> Departed:
+        if config.method.name not in systems:
             about = " and ".join(systems)
-            raise SystemExit(f"a departure about {about} does not apply to {settings.method}")
-        return graph, replace(settings, method=systems[settings.method].name)
+            raise SystemExit(f"a departure about {about} does not apply to {config.method.name}")
+        return graph, replace(config, method=systems[config.method.name].name)
 
     return departed
 
@@ -90,22 +90,22 @@ DEPARTURES: Mapping[str, Departure] = {
 }
 
 
-def departed(departures: str, graph: GrowingGraph, settings: Settings) -> Departed:
+def departed(departures: str, graph: GrowingGraph, config: RunConfig) -> Departed:
     """The graph and the settings after each of the departures, which + joins."""
     for name in departures.split("+"):
-        graph, settings = DEPARTURES[name](graph, settings)
-    return graph, settings
+        graph, config = DEPARTURES[name](graph, config)
+    return graph, config
 
 
 def main() -> None:
     """Run with the departures and keep the results."""
     options = _options()
     changes = dict(pair.split("=", 1) for pair in options.set)
-    settings = Settings(dataset=options.dataset, method=options.method, seed=options.seed)
-    settings = settings.with_changes({name: json.loads(text) for name, text in changes.items()})
+    config = RunConfig(dataset=options.dataset, method=options.method, seed=options.seed)
+    config = config.with_changes({name: json.loads(text) for name, text in changes.items()})
     graph = api.load(options.dataset, options.data)
-    graph, settings = departed(options.departures, graph, settings)
-    results = api.run(graph, settings=settings).results
+    graph, config = departed(options.departures, graph, config)
+    results = api.run(graph, config=config).results
     parts = options.dataset, options.method, options.label, options.departures, options.seed
     name = "-".join(str(part) for part in parts if part) + ".json"
     options.out.mkdir(parents=True, exist_ok=True)

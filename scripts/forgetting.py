@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lkge import GrowingGraph, api
-from lkge.config import EVERGREEN, settings_with
+from lkge.config import EVERGREEN, configure
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.learning.loop import Loop
@@ -157,7 +157,7 @@ def main() -> None:
         "max_epochs": options.max_epochs,
         "distillation": options.distillation,
     }
-    Loop(graph, settings_with(changes, preset="evergreen")).run()
+    Loop(graph, configure(changes, preset="evergreen")).run()
     asked_about = "validation facts" if options.valid else "tests"
     strength = f"distillation {options.distillation:g}"
     title = f"{options.method}, {strength}, {asked_about} of {graph.name}"

@@ -30,7 +30,7 @@ from parts import parser_of
 from torch import Tensor
 
 from lkge import GrowingGraph, api
-from lkge.config import settings_with
+from lkge.config import configure
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import Method, register
@@ -160,7 +160,7 @@ def rows(graph: GrowingGraph, idea: str, seed: int, max_epochs: int) -> Iterator
         "max_epochs": max_epochs,
         "transfer": idea == "as-it-is",
     }
-    results = Loop(graph, settings_with(changes, preset="evergreen")).run().results
+    results = Loop(graph, configure(changes, preset="evergreen")).run().results
     if idea == "shifted":
         yield from _shifted_rows(graph, found)
     else:

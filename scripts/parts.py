@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from lkge import GrowingGraph, Settings, api
-from lkge.config import settings_with
+from lkge import GrowingGraph, RunConfig, api
+from lkge.config import configure
 from lkge.evaluation.results import Results
 from lkge.learning.loop import Loop
 from lkge.methods import evergreen
@@ -55,10 +55,10 @@ def changed(part: str) -> Iterator[None]:
             setattr(room, name, value)
 
 
-def learned(graph: GrowingGraph, part: str, settings: Settings) -> Results:
+def learned(graph: GrowingGraph, part: str, config: RunConfig) -> Results:
     """Evergreen on the graph with that part changed."""
     with changed(part):
-        return Loop(graph, settings).run().results
+        return Loop(graph, config).run().results
 
 
 def row(part: str, results: Results) -> str:
@@ -87,11 +87,11 @@ def main() -> None:
     parser.add_argument("--transfer", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     given = {name: getattr(options, name) for name in ("seed", "max_epochs", "transfer")}
-    settings = settings_with(given, preset="evergreen")
+    config = configure(given, preset="evergreen")
     graph = api.load(options.dataset, options.data)
     print(HEAD.format(graph.name), flush=True)
     for part in options.parts:
-        print(row(part, learned(graph, part, settings)), flush=True)
+        print(row(part, learned(graph, part, config)), flush=True)
 
 
 if __name__ == "__main__":

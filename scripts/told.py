@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from lkge import api
-from lkge.config import Settings, settings_with
+from lkge.config import RunConfig, configure
 from lkge.data.snapshots import Snapshot, among, no_facts, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import register
@@ -34,8 +34,8 @@ class Witnessed(Evergreen):
 
     name: ClassVar[str] = "evergreen-witnessed"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self.facts_so_far = no_facts()
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
@@ -67,10 +67,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=None)
     options = parser.parse_args()
     changes = {name: json.loads(text) for name, text in (p.split("=", 1) for p in options.set)}
-    settings = settings_with({**changes, "method": Witnessed.name}, preset="evergreen")
+    config = configure({**changes, "method": Witnessed.name}, preset="evergreen")
     graph = api.load(options.dataset, options.data)
     few = dataclasses.replace(graph, snapshots=graph.snapshots[: options.snapshots])
-    Loop(few, settings).run()
+    Loop(few, config).run()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tests.learning.made import made_graph, names_of, single_threaded, without_s
 
 import lkge
 from lkge import api
-from lkge.config import EVERGREEN, Settings, from_toml
+from lkge.config import EVERGREEN, RunConfig, read_toml
 from lkge.data.files import held
 from lkge.data.folders import write_growing_graph
 from lkge.data.snapshots import GrowingGraph, no_facts
@@ -95,7 +95,7 @@ def test_a_run_folder_holds_what_is_promised(finished: Path) -> None:
     assert {path.name for path in finished.iterdir()} == FILES
     for name in FILES:
         assert name in (api.__doc__ or "")
-    assert from_toml(finished / "config.toml") == Settings(dataset="made", **SMALL)
+    assert read_toml(finished / "config.toml") == RunConfig(dataset="made", **SMALL)
     events = [json.loads(line) for line in (finished / "log.jsonl").read_text().splitlines()]
     assert [event["type"] for event in events[:2]] == ["Compiling", "RunStarted"]
     assert events[-1]["type"] == "RunFinished"
@@ -130,9 +130,9 @@ def test_load_reads_folders_and_names_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_single_settings_outweigh_settings(tmp_path: Path) -> None:
-    base = Settings(seed=5, **SMALL)
-    run = api.run(GRAPH, settings=base, method="snapshot", dim=4)
-    assert run.results.settings == {**base.to_dict(), "method": "snapshot", "dim": 4}
+    base = RunConfig(seed=5, **SMALL)
+    run = api.run(GRAPH, config=base, method="snapshot", dim=4)
+    assert run.results.config == {**base.to_dict(), "method": "snapshot", "dim": 4}
     assert run.predictor.entity.shape[1] == 4
 
 
@@ -151,13 +151,13 @@ def test_a_run_is_evergreen_unless_a_preset_or_another_method_is_named(
     words: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     small = {"dim": 8, "max_epochs": 1}
-    found = api.run(GRAPH, **words, **small).results.settings
-    assert found == Settings(dataset="made").with_changes({**expected, **small}).to_dict()
+    found = api.run(GRAPH, **words, **small).results.config
+    assert found == RunConfig(dataset="made").with_changes({**expected, **small}).to_dict()
 
 
 def test_settings_leave_nothing_to_a_preset() -> None:
     with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
-        api.run(GRAPH, settings=Settings(), preset="paper")
+        api.run(GRAPH, config=RunConfig(), preset="paper")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 import lkge as package
 from lkge.cli import app
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.methods import METHODS
 
 __all__ = ["fake_program"]
@@ -247,5 +247,5 @@ def test_a_real_study_of_a_few_facts(study: Path) -> None:
     (system,) = json.loads(done.stdout)["systems"]
     assert (system["dataset"], system["snapshots"]) == ("ring", 2)
     kept = json.loads(Path("out/ring-lkge-11.json").read_text(encoding="utf-8"))
-    wanted = Settings(dataset="./ring", dim=8, max_epochs=2, batch_size=64, backend="torch")
+    wanted = RunConfig(dataset="./ring", dim=8, max_epochs=2, batch_size=64, backend="torch")
     assert kept["settings"] == wanted.to_dict()

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lkge.cli import app
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
 
 
@@ -21,7 +21,7 @@ def results(seed: int, mrr: float) -> Results:
     return Results(
         dataset="brick",
         method="lkge",
-        settings=Settings(seed=seed).to_dict(),
+        config=RunConfig(seed=seed).to_dict(),
         snapshots=(record, record),
         protocols=dict.fromkeys(PROTOCOLS, part),
     )

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from lkge.cli import app
 from lkge.cli.flags import HELP, option
 from lkge.cli.run import default_folder, resume_line
-from lkge.config import EVERGREEN, Settings
+from lkge.config import EVERGREEN, RunConfig
 from lkge.errors import DataError
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
 from lkge.learning.progress import RunFinished, RunStarted
@@ -21,7 +21,7 @@ from lkge.learning.progress import RunFinished, RunStarted
 RESULTS = Results(
     dataset="brick",
     method="lkge",
-    settings=Settings().to_dict(),
+    config=RunConfig().to_dict(),
     protocols={
         name: ProtocolResult(matrix=((Accuracy(0.5, 0.4, 0.5, 0.6, queries=10),),))
         for name in ("paper", "current")
@@ -42,10 +42,10 @@ class FakeApi:
         self.asked.append(("load", {"name": name_or_path, "data": data}))
         return SimpleNamespace(name="brick", warnings=self.warnings)
 
-    def run(self, graph: Any, *, out: Path, listener: Any, settings: Settings) -> Any:
-        self.asked.append(("run", {"graph": graph, "out": out, "settings": settings}))
+    def run(self, graph: Any, *, out: Path, listener: Any, config: RunConfig) -> Any:
+        self.asked.append(("run", {"graph": graph, "out": out, "settings": config}))
         out.mkdir(parents=True)
-        (out / "config.toml").write_text(settings.to_toml(), encoding="utf-8")
+        (out / "config.toml").write_text(config.to_toml(), encoding="utf-8")
         return self._learned(out, listener)
 
     def resume(self, folder: Path, listener: Any, data: Path | None) -> Any:
@@ -60,11 +60,11 @@ class FakeApi:
         return SimpleNamespace(results=self.results, folder=folder)
 
     @property
-    def settings(self) -> Settings:
+    def config(self) -> RunConfig:
         """Those of the last run."""
-        settings = self.asked[-1][1]["settings"]
-        assert isinstance(settings, Settings)
-        return settings
+        config = self.asked[-1][1]["settings"]
+        assert isinstance(config, RunConfig)
+        return config
 
 
 @pytest.fixture
@@ -91,10 +91,10 @@ def assert_refused(result: Result, *fragments: str) -> None:
 
 
 def test_every_setting_is_a_flag_and_every_flag_a_setting() -> None:
-    assert list(HELP) == [each.name for each in dataclasses.fields(Settings)]
+    assert list(HELP) == [each.name for each in dataclasses.fields(RunConfig)]
     run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
     flags = {word for each in run.params for word in (*each.opts, *each.secondary_opts)}
-    for each in dataclasses.fields(Settings):
+    for each in dataclasses.fields(RunConfig):
         assert option(each.name) in flags
         if isinstance(each.default, bool):
             assert option(f"no_{each.name}") in flags
@@ -102,7 +102,7 @@ def test_every_setting_is_a_flag_and_every_flag_a_setting() -> None:
 
 def test_without_flags_the_defaults_hold(api: FakeApi) -> None:
     assert lkge("run").exit_code == 0
-    assert api.settings == Settings().with_changes(EVERGREEN)
+    assert api.config == RunConfig().with_changes(EVERGREEN)
     assert [name for name, _ in api.asked] == ["load", "run"]
     assert api.asked[0][1] == {"name": "brick", "data": None}
     assert api.asked[1][1]["out"] == Path("runs/brick-evergreen-11")
@@ -121,7 +121,7 @@ def test_a_preset_is_named_or_comes_with_the_method(
     api: FakeApi, words: list[str], expected: dict[str, Any]
 ) -> None:
     assert lkge("run", *words).exit_code == 0
-    assert api.settings == Settings().with_changes(expected)
+    assert api.config == RunConfig().with_changes(expected)
 
 
 def test_an_unknown_preset_is_one_line(api: FakeApi) -> None:
@@ -132,7 +132,7 @@ def test_an_unknown_preset_is_one_line(api: FakeApi) -> None:
 def test_the_help_shows_the_settings_of_evergreen() -> None:
     run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
     shown = {each.name: each.default for each in run.params if each.name in HELP}
-    assert shown == Settings().with_changes(EVERGREEN).to_dict()
+    assert shown == RunConfig().with_changes(EVERGREEN).to_dict()
 
 
 CHOICES: dict[str, Any] = {
@@ -147,7 +147,7 @@ CHOICES: dict[str, Any] = {
 """Another value than the paper's, where not every value will do."""
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
+@pytest.mark.parametrize("field", dataclasses.fields(RunConfig), ids=lambda field: field.name)
 def test_each_flag_sets_its_field(api: FakeApi, field: dataclasses.Field[Any]) -> None:
     if isinstance(field.default, bool):
         words, value = [option(f"no_{field.name}")], False
@@ -156,7 +156,7 @@ def test_each_flag_sets_its_field(api: FakeApi, field: dataclasses.Field[Any]) -
         value = CHOICES.get(field.name, other)
         words = [option(field.name), str(value)]
     assert lkge("run", "--preset", "paper", *words).exit_code == 0
-    assert api.settings == Settings().with_changes({field.name: value})
+    assert api.config == RunConfig().with_changes({field.name: value})
 
 
 FILE = {"dim": 30, "seed": 5, "transfer": True, "margin": 2.0, "max_epochs": 7}
@@ -179,7 +179,7 @@ def test_a_flag_outweighs_the_file_and_the_file_the_preset(
     lines = "dim = 30\nseed = 5\ntransfer = true\nmargin = 2\nmax_epochs = 7\n"
     config.write_text(lines, encoding="utf-8")
     assert lkge("run", "--config", config, *words).exit_code == 0
-    assert api.settings == Settings().with_changes(expected)
+    assert api.config == RunConfig().with_changes(expected)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ def test_a_method_in_the_file_is_a_method_that_is_named(
     config = tmp_path / "my.toml"
     config.write_text('method = "ewc"\n', encoding="utf-8")
     assert lkge("run", "--config", config, *words).exit_code == 0
-    assert api.settings == Settings().with_changes(expected)
+    assert api.config == RunConfig().with_changes(expected)
 
 
 def test_the_file_of_a_run_is_all_its_settings(api: FakeApi, tmp_path: Path) -> None:
     lkge("run", "--out", "r", "--method", "lkge", "--dim", "8")
     assert lkge("run", "--config", "r/config.toml", "--preset", "evergreen").exit_code == 0
-    assert api.settings == Settings(dim=8)
+    assert api.config == RunConfig(dim=8)
 
 
 def test_data_and_out_are_passed_on(api: FakeApi, tmp_path: Path) -> None:
@@ -217,8 +217,8 @@ def test_data_and_out_are_passed_on(api: FakeApi, tmp_path: Path) -> None:
     [("FACT", "FACT"), ("graphs/mine", "mine"), ("graphs/mine/", "mine"), ("a/b.zip", "b")],
 )
 def test_the_default_folder_is_named_after_the_run(dataset: str, name: str) -> None:
-    settings = Settings(dataset=dataset, method="snapshot", seed=3)
-    assert default_folder(settings) == Path(f"runs/{name}-snapshot-3")
+    config = RunConfig(dataset=dataset, method="snapshot", seed=3)
+    assert default_folder(config) == Path(f"runs/{name}-snapshot-3")
 
 
 def test_the_table_and_the_page_are_printed(api: FakeApi) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from hypothesis import config as hypothesis_settings
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lkge.config import (
@@ -20,10 +20,10 @@ from lkge.config import (
     OMEGAS,
     OPTIMIZERS,
     PRESETS,
-    Settings,
-    chosen_settings,
-    from_toml,
-    settings_with,
+    RunConfig,
+    config_or_preset,
+    configure,
+    read_toml,
 )
 from lkge.errors import SettingsError
 
@@ -51,28 +51,28 @@ def values_of(name: str, kind: type) -> Any:
     return st.integers(LEAST.get(name, 1), 2**62) if kind is int else BY_TYPE[kind]
 
 
-FIELDS = get_type_hints(Settings)
-ANY_SETTINGS = st.builds(Settings, **{name: values_of(name, FIELDS[name]) for name in FIELDS})
+FIELDS = get_type_hints(RunConfig)
+ANY_SETTINGS = st.builds(RunConfig, **{name: values_of(name, FIELDS[name]) for name in FIELDS})
 
 
 @given(ANY_SETTINGS)
-def test_toml_reads_back_what_was_written(settings: Settings) -> None:
-    assert tomllib.loads(settings.to_toml()) == settings.to_dict()
-    assert Settings().with_changes(tomllib.loads(settings.to_toml())) == settings
+def test_toml_reads_back_what_was_written(config: RunConfig) -> None:
+    assert tomllib.loads(config.to_toml()) == config.to_dict()
+    assert RunConfig().with_changes(tomllib.loads(config.to_toml())) == config
 
 
-@given(settings=ANY_SETTINGS)
+@given(config=ANY_SETTINGS)
 @hypothesis_settings(max_examples=20)
-def test_the_file_does_too(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> None:
+def test_the_file_does_too(tmp_path_factory: pytest.TempPathFactory, config: RunConfig) -> None:
     path = tmp_path_factory.getbasetemp() / "config.toml"
-    path.write_text(settings.to_toml(), encoding="utf-8")
-    assert from_toml(path) == settings
+    path.write_text(config.to_toml(), encoding="utf-8")
+    assert read_toml(path) == config
 
 
 def test_types_survive() -> None:
-    settings = Settings().with_changes({"margin": 3, "dim": 7})
-    assert type(settings.margin) is float
-    again = Settings().with_changes(tomllib.loads(settings.to_toml()))
+    config = RunConfig().with_changes({"margin": 3, "dim": 7})
+    assert type(config.training.margin) is float
+    again = RunConfig().with_changes(tomllib.loads(config.to_toml()))
     assert [type(value) for value in again.to_dict().values()] == list(FIELDS.values())
 
 
@@ -80,7 +80,7 @@ def test_types_survive() -> None:
     "text", ['a"b', "a\\b", "a\nb", "a\tb", "\x00\x1f\x7f", "é⁻¹😀", '\' """ ']
 )
 def test_awkward_text_survives(text: str) -> None:
-    assert tomllib.loads(Settings(dataset=text).to_toml())["dataset"] == text
+    assert tomllib.loads(RunConfig(dataset=text).to_toml())["dataset"] == text
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_awkward_text_survives(text: str) -> None:
     ],
 )
 def test_out_of_range(change: dict[str, Any], fragments: list[str]) -> None:
-    for make in (Settings().with_changes, lambda changes: Settings(**changes)):
+    for make in (RunConfig().with_changes, lambda changes: RunConfig(**changes)):
         with pytest.raises(SettingsError) as caught:
             make(change)
         assert all(fragment in str(caught.value) for fragment in fragments)
@@ -141,24 +141,24 @@ def test_out_of_range(change: dict[str, Any], fragments: list[str]) -> None:
 )
 def test_wrong_type(change: dict[str, Any], kind: str) -> None:
     with pytest.raises(SettingsError, match=rf"{next(iter(change))} = .* must be of type {kind}"):
-        Settings().with_changes(change)
+        RunConfig().with_changes(change)
 
 
 def test_unknown_key() -> None:
     with pytest.raises(SettingsError, match=r"unknown setting 'dimension'.*dim, batch_size"):
-        Settings().with_changes({"dimension": 3})
+        RunConfig().with_changes({"dimension": 3})
 
 
 def test_changes_outweigh_the_settings_that_they_change() -> None:
-    base = Settings(seed=1, patience=9)
-    assert base.with_changes({"dim": 40, "seed": 5}) == Settings(dim=40, seed=5, patience=9)
-    assert base == Settings(seed=1, patience=9)
+    base = RunConfig(seed=1, patience=9)
+    assert base.with_changes({"dim": 40, "seed": 5}) == RunConfig(dim=40, seed=5, patience=9)
+    assert base == RunConfig(seed=1, patience=9)
 
 
 def test_what_a_file_leaves_out_is_the_papers_whatever_its_method(tmp_path: Path) -> None:
     path = tmp_path / "my.toml"
     path.write_text("dim = 30\nmethod = 'evergreen'\n", encoding="utf-8")
-    assert from_toml(path) == Settings(dim=30, method="evergreen")
+    assert read_toml(path) == RunConfig(dim=30, method="evergreen")
 
 
 RE_TRAIN = {"method": "re-train"}
@@ -182,11 +182,11 @@ RULE = [
 def test_the_preset_is_the_one_that_is_named_or_that_of_the_method(
     preset: str | None, changes: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert settings_with(changes, preset) == Settings().with_changes(expected)
+    assert configure(changes, preset) == RunConfig().with_changes(expected)
 
 
 def test_the_preset_of_the_paper_is_its_lkge() -> None:
-    assert settings_with({}, "paper") == Settings(method="lkge") == Settings()
+    assert configure({}, "paper") == RunConfig(method="lkge") == RunConfig()
 
 
 FEW = LIVING_PRESETS["evergreen"]
@@ -209,7 +209,7 @@ FEW = LIVING_PRESETS["evergreen"]
 def test_a_living_graph_is_evergreen_unless_another_is_named(
     preset: str | None, changes: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert settings_with(changes, preset, living=True) == Settings().with_changes(expected)
+    assert configure(changes, preset, living=True) == RunConfig().with_changes(expected)
 
 
 def test_every_preset_has_differences_for_living_graphs() -> None:
@@ -219,14 +219,14 @@ def test_every_preset_has_differences_for_living_graphs() -> None:
 @pytest.mark.parametrize("preset", ["papers", "lkge", ""])
 def test_an_unknown_preset_names_those_that_are_known(preset: str) -> None:
     with pytest.raises(SettingsError, match=f"no preset '{preset}'; known are: evergreen, paper"):
-        settings_with({}, preset)
+        configure({}, preset)
 
 
 def test_settings_and_a_preset_exclude_each_other() -> None:
-    assert chosen_settings(Settings(seed=5), {"dim": 8}, None) == Settings(seed=5, dim=8)
-    assert chosen_settings(None, {"dim": 8}, "paper") == Settings(dim=8)
+    assert config_or_preset(RunConfig(seed=5), {"dim": 8}, None) == RunConfig(seed=5, dim=8)
+    assert config_or_preset(None, {"dim": 8}, "paper") == RunConfig(dim=8)
     with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
-        chosen_settings(Settings(), {}, "paper")
+        config_or_preset(RunConfig(), {}, "paper")
 
 
 @pytest.mark.parametrize(
@@ -245,22 +245,22 @@ def test_a_bad_file_is_named(tmp_path: Path, content: bytes, fragment: str) -> N
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     with pytest.raises(SettingsError) as caught:
-        from_toml(path)
+        read_toml(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert fragment in str(caught.value)
 
 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"absent\.toml: cannot be read: No such file"):
-        from_toml(tmp_path / "absent.toml")
+        read_toml(tmp_path / "absent.toml")
 
 
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.touch()
-    assert from_toml(path) == Settings()
+    assert read_toml(path) == RunConfig()
 
 
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Settings().dim = 3  # type: ignore[misc]
+        RunConfig().dim = 3  # type: ignore[misc]

@@ -25,7 +25,7 @@ from tests.scripts import script_named
 from torch import Tensor
 from torch.nn import functional
 
-from lkge import GrowingGraph, Settings, api
+from lkge import GrowingGraph, RunConfig, api
 from lkge.methods import method_named
 from lkge.methods.parts.inductive import TRANSITION, Inductive
 from lkge.models.encoders import EPSILON, Moments
@@ -62,8 +62,8 @@ def brick() -> GrowingGraph:
     return api.load("brick")
 
 
-def settings_for(method: str) -> Settings:
-    return Settings(method=method).with_changes(FEW)
+def settings_for(method: str) -> RunConfig:
+    return RunConfig(method=method).with_changes(FEW)
 
 
 def test_every_departure_is_tried(script: ModuleType) -> None:
@@ -89,8 +89,8 @@ def test_a_run_is_kept_under_the_name_of_its_departures(
 
 def test_a_combination_applies_each(script: ModuleType, brick: GrowingGraph) -> None:
     names = "select-on-test+values-for-slopes"
-    graph, settings = script.departed(names, brick, settings_for("si"))
-    assert settings.method == "si-by-value-steps"
+    graph, config = script.departed(names, brick, settings_for("si"))
+    assert config.method.name == "si-by-value-steps"
     for before, after in zip(brick.snapshots, graph.snapshots, strict=True):
         assert np.array_equal(after.valid, before.test)
         assert np.array_equal(after.train, before.train)
@@ -136,8 +136,8 @@ def test_only_signed_values_make_negative_importance_and_only_of_relations(
 
 
 def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
-    settings = settings_for("si-by-value-steps")
-    model, method = Model(settings), method_named(settings.method)(settings)
+    config = settings_for("si-by-value-steps")
+    model, method = Model(config), method_named(config.method.name)(config)
     before: list[Tables] = []
     expected: list[Tensor] = []
     penalty, after_step = method.penalty, method.after_step
@@ -161,13 +161,13 @@ def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
 
 
 def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> None:
-    settings = settings_for("ewc-by-slip")
-    model, method = Model(settings), method_named(settings.method)(settings)
+    config = settings_for("ewc-by-slip")
+    model, method = Model(config), method_named(config.method.name)(config)
     old: Tables | None = None
     for index in range(3):
         study(model, method, brick, index)
         found = Tables.from_named(method.state(), "fisher")
-        alone = method_named("ewc")(settings)
+        alone = method_named("ewc")(config)
         alone.end(model, brick.snapshots[index])
         new = Tables.from_named(alone.state(), "fisher")
         expected = new.map(lambda now, i=index + 1: now / i)
@@ -180,8 +180,8 @@ def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> N
 
 
 def test_rows_are_rebuilt_from_new_facts_alone_and_entities_without_negatives() -> None:
-    settings = Settings().with_changes({"method": "lkge-from-new-facts", "dim": 4})
-    model, method = Model(settings), method_named(settings.method)(settings)
+    config = RunConfig().with_changes({"method": "lkge-from-new-facts", "dim": 4})
+    model, method = Model(config), method_named(config.method.name)(config)
     method.grow(model, FIRST)
     method.end(model, FIRST)
     method.grow(model, SECOND)

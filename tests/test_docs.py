@@ -12,7 +12,7 @@ import typer
 
 from lkge.cli import app
 from lkge.cli.flags import option
-from lkge.config import Settings
+from lkge.config import RunConfig
 
 ROOT = Path(__file__).parents[1]
 CLI_PAGE = ROOT / "docs" / "cli.md"
@@ -38,7 +38,7 @@ def options_of(command: Any) -> set[str]:
 
 
 SETTINGS = {
-    word for each in fields(Settings) for word in (option(each.name), option(f"no_{each.name}"))
+    word for each in fields(RunConfig) for word in (option(each.name), option(f"no_{each.name}"))
 }
 """Documented under `lkge run`; another section may say that the settings are flags there too."""
 
@@ -89,10 +89,8 @@ def test_every_command_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_documented_where_its_command_is(name: str) -> None:
     everywhere = {"--json", "--data"}
-    settings = (
-        SETTINGS if name != "lkge run" and "The settings are flags" in section(name) else set()
-    )
-    missing = options_of(COMMANDS[name]) - everywhere - settings - options_named_in(section(name))
+    config = SETTINGS if name != "lkge run" and "The settings are flags" in section(name) else set()
+    missing = options_of(COMMANDS[name]) - everywhere - config - options_named_in(section(name))
     assert not missing
     assert everywhere <= options_named_in(CLI_PAGE.read_text(encoding="utf-8"))
 

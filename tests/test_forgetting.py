@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.scripts import script_named
 
-from lkge import GrowingGraph, Results, Settings, api
+from lkge import GrowingGraph, Results, RunConfig, api
 from lkge.data.snapshots import with_inverses
 from lkge.learning.loop import Loop
 
@@ -30,7 +30,7 @@ def watched(script: ModuleType) -> Watched:
     graph = api.load("brick")
     witness = script.Witness(graph)
     method = script.witnessed("fine-tune", witness).name
-    results = Loop(graph, Settings().with_changes({**FEW, "method": method})).run().results
+    results = Loop(graph, RunConfig().with_changes({**FEW, "method": method})).run().results
     asked = witness.asked()
     return graph, results, asked, script.table(asked, witness.mrr())
 

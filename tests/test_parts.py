@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from tests.scripts import script_named
 
-from lkge.config import settings_with
+from lkge.config import configure
 from lkge.testing.graphs import growing_graph
 
 
@@ -29,8 +29,8 @@ def test_each_part_is_another_value_for_a_run_and_no_longer(script: ModuleType) 
 
 def test_a_changed_part_learns_otherwise_and_both_have_a_row(script: ModuleType) -> None:
     graph = growing_graph()
-    settings = settings_with({"max_epochs": 8}, preset="evergreen")
-    found = {part: script.learned(graph, part, settings) for part in ("as-it-is", "short-patience")}
+    config = configure({"max_epochs": 8}, preset="evergreen")
+    found = {part: script.learned(graph, part, config) for part in ("as-it-is", "short-patience")}
     assert found["as-it-is"].mrr != found["short-patience"].mrr
     for part, results in found.items():
         cells = [cell.strip() for cell in script.row(part, results).strip("|").split("|")]

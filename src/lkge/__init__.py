@@ -17,7 +17,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.errors import (
     DamagedFile,
     DataError,

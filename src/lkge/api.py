@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lkge.config import Settings, chosen_settings, from_toml
+from lkge.config import RunConfig, config_or_preset, read_toml
 from lkge.data import catalog
 from lkge.data.files import held, unfinished, write_text_atomically
 from lkge.data.snapshots import GrowingGraph
@@ -64,7 +64,7 @@ def run(
     out: Path | str | None = None,
     listener: Listener = ignore,
     preset: str | None = None,
-    settings: Settings | None = None,
+    config: RunConfig | None = None,
     **changes: Any,
 ) -> Run:
     """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`.
@@ -75,8 +75,8 @@ def run(
     With `out` everything is kept in that folder, which must be new or empty, and a run that was
     interrupted goes on by `resume`.
     """
-    named = {"dataset": graph.name, **changes} if settings is None else changes
-    chosen = chosen_settings(settings, named, preset)
+    named = {"dataset": graph.name, **changes} if config is None else changes
+    chosen = config_or_preset(config, named, preset)
     if out is None:
         rehearse(chosen, listener)
         learned = Loop(graph, chosen, None, listener).run()
@@ -103,21 +103,21 @@ def resume(
     if (folder / MODEL).is_file() and not checkpoints.exists:
         checkpoints.remove()
         return opened(folder)
-    settings = from_toml(folder / CONFIG)
-    graph = graph or load(settings.dataset, data)
+    config = read_toml(folder / CONFIG)
+    graph = graph or load(config.dataset.name, data)
     if read_json(folder / GRAPH) != _identity(graph):
         raise RunError(
             f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
         )
-    return _learn(folder, _loop(folder, graph, settings, listener))
+    return _learn(folder, _loop(folder, graph, config, listener))
 
 
 def opened(folder: Path | str) -> Run:
     """A finished run from its folder; the graph itself is not needed."""
     folder = Path(folder)
-    settings = from_toml(folder / CONFIG)
+    config = read_toml(folder / CONFIG)
     manifest = read_sealed(folder / MODEL)
-    model, method = restored(settings, read_tensors(folder / TABLES, manifest["sha256"]))
+    model, method = restored(config, read_tensors(folder / TABLES, manifest["sha256"]))
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     return Run(
         results=_read_results(folder / RESULTS),
@@ -126,28 +126,28 @@ def opened(folder: Path | str) -> Run:
     )
 
 
-def _create(folder: Path, graph: GrowingGraph, settings: Settings) -> None:
+def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
     """A run folder with its first files; a new one appears with them in one act."""
     try:
         if folder.exists():
             if any(folder.iterdir()):
                 raise RunError(f"{folder}: not empty; resume that run or choose another folder")
-            _begin(folder, graph, settings)
+            _begin(folder, graph, config)
         else:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with unfinished(folder) as temporary:
                 temporary.mkdir()
-                _begin(temporary, graph, settings)
+                _begin(temporary, graph, config)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from error
 
 
-def _begin(folder: Path, graph: GrowingGraph, settings: Settings) -> None:
+def _begin(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
     write_text_atomically(folder / GRAPH, json.dumps(_identity(graph)))
-    write_text_atomically(folder / CONFIG, settings.to_toml())
+    write_text_atomically(folder / CONFIG, config.to_toml())
 
 
-def _loop(folder: Path, graph: GrowingGraph, settings: Settings, listener: Listener) -> Loop:
+def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listener) -> Loop:
     """What learns into `folder`; nothing is written yet."""
     log = JsonlLog(folder / LOG)
 
@@ -155,7 +155,7 @@ def _loop(folder: Path, graph: GrowingGraph, settings: Settings, listener: Liste
         log(event)
         listener(event)
 
-    return Loop(graph, settings, Checkpoints(folder / CHECKPOINT), both)
+    return Loop(graph, config, Checkpoints(folder / CHECKPOINT), both)
 
 
 def _learn(folder: Path, loop: Loop) -> Run:
@@ -164,7 +164,7 @@ def _learn(folder: Path, loop: Loop) -> Run:
             raise RunError(f"{folder}: another process is learning this run; wait for it to end")
         for leftover in folder.rglob(".*.part"):
             leftover.unlink()
-        rehearse(loop.settings, loop.listener)
+        rehearse(loop.config, loop.listener)
         learned, vocabulary = loop.run(), loop.graph.vocabulary
         _keep(folder, learned, vocabulary)
     return Run(learned.results, learned.predictor.with_names(vocabulary), folder)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lkge.api import CONFIG, MODEL, TABLES, load
-from lkge.config import LIVING_PRESETS, Settings, chosen_settings, from_toml, preset_of
+from lkge.config import LIVING_PRESETS, RunConfig, config_or_preset, preset_of, read_toml
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
@@ -43,7 +43,7 @@ def init(
     keep: int = Options.keep,
     known: bool = Options.known,
     preset: str | None = None,
-    settings: Settings | None = None,
+    config: RunConfig | None = None,
     **changes: Any,
 ) -> LivingGraph:
     """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
@@ -59,7 +59,7 @@ def init(
         if preset is not None:
             raise SettingsError(f"{run}: a run goes on with its own settings; leave preset out")
         return create(folder, of_run(Path(run), data, changes, known), options)
-    chosen = chosen_settings(settings, changes, preset, living=True)
+    chosen = config_or_preset(config, changes, preset, living=True)
     return create(folder, Beginning.empty(chosen), options)
 
 
@@ -67,18 +67,18 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
     """What a finished run has learned. Its dataset is looked up for the known answers alone."""
     if not (run / MODEL).is_file():
         raise RunError(f"{run}: not a finished run: it has no {MODEL}; finish it or name another")
-    settings = from_toml(run / CONFIG)
-    _refuse_another_shape(settings, changes)
-    few = LIVING_PRESETS[preset_of(settings.method)]
+    config = read_toml(run / CONFIG)
+    _refuse_another_shape(config, changes)
+    few = LIVING_PRESETS[preset_of(config.method.name)]
     steps = {name: value for name, value in few.items() if name not in STRENGTHS}
-    settings = settings.with_changes(steps).with_changes(changes)
+    config = config.with_changes(steps).with_changes(changes)
     manifest = read_sealed(run / MODEL)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     learned = read_tensors(run / TABLES, manifest["sha256"])
-    facts, snapshots = _facts(settings.dataset, data, vocabulary) if known else (no_facts(), 1)
+    facts, snapshots = _facts(config.dataset.name, data, vocabulary) if known else (no_facts(), 1)
     return Beginning(
-        settings=settings,
-        tensors=learned_tensors(*restored(settings, learned)),
+        config=config,
+        tensors=learned_tensors(*restored(config, learned)),
         names=MappedNames.of(vocabulary.entities, vocabulary.relations),
         facts=facts,
         lessons=snapshots,
@@ -86,12 +86,12 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
     )
 
 
-def _refuse_another_shape(settings: Settings, changes: dict[str, Any]) -> None:
+def _refuse_another_shape(config: RunConfig, changes: dict[str, Any]) -> None:
     """What was learned fits the settings that give it its shape, and no others."""
     for name in SHAPE & changes.keys():
-        if changes[name] != (own := getattr(settings, name)):
+        if changes[name] != (own := getattr(config, name)):
             raise SettingsError(f"{name} = {own!r} in the run, and it stays so; leave {name} out")
-    if changes.get("profile") and not settings.profile:
+    if changes.get("profile") and not config.method.query_counts:
         raise SettingsError("the run has kept no profile, and none can be made; leave profile out")
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lkge.config import Settings, from_toml, settings_with
+from lkge.config import RunConfig, configure, read_toml
 from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
 
 
@@ -23,17 +23,15 @@ def main(words: list[str]) -> None:
     flags.pop("data", None)
     config = folder / "config.toml"
     if config.exists():
-        settings = from_toml(config)
+        config = read_toml(config)
     else:
-        settings = settings_with({name: typed(name, text) for name, text in flags.items()})
+        config = configure({name: typed(name, text) for name, text in flags.items()})
         folder.mkdir(parents=True)
-        config.write_text(settings.to_toml(), encoding="utf-8")
-    if settings.margin == 13:
+        config.write_text(config.to_toml(), encoding="utf-8")
+    if config.training.margin == 13:
         sys.exit("error: thirteen is too much")
-    waited(settings, folder)
-    results = made(
-        settings, os.environ["NUMBA_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"] == "1"
-    )
+    waited(config, folder)
+    results = made(config, os.environ["NUMBA_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"] == "1")
     (folder / "results.json").write_text(json.dumps(results.to_json()), encoding="utf-8")
 
 
@@ -52,24 +50,29 @@ def parsed(words: list[str]) -> list[tuple[str, Any]]:
 
 def typed(name: str, text: Any) -> Any:
     """The value of a setting."""
-    kind = type(getattr(Settings(), name))
+    kind = type(getattr(RunConfig(), name))
     return text if kind is bool else kind(text)
 
 
-def waited(settings: Settings, folder: Path) -> None:
+def waited(config: RunConfig, folder: Path) -> None:
     """Write the log of a run that does not come to an end by itself."""
     epoch = {"type": "EpochFinished", "snapshot": 0, "epoch": 3, "valid_mrr": 0.125}
     (folder / "log.jsonl").write_text(json.dumps(epoch) + "\n", encoding="utf-8")
     try:
-        while settings.margin == 77 and not (folder.parent / "go").exists():
+        while config.training.margin == 77 and not (folder.parent / "go").exists():
             time.sleep(0.02)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def made(settings: Settings, one_thread: bool) -> Results:
+def made(config: RunConfig, one_thread: bool) -> Results:
     """Two snapshots. The test figures fall where validation rises, so that one sees who looks."""
-    valid = 0.1 + settings.alpha / 10 + settings.beta / 100 + settings.dim / 10_000
+    valid = (
+        0.1
+        + config.method.regularization_weight / 10
+        + config.method.autoencoder_weight / 100
+        + config.model.dim / 10_000
+    )
     mrr = 0.9 - valid
     cell = Accuracy(mrr, mrr / 2, mrr / 2, mrr, queries=10)
     part = ProtocolResult(matrix=((cell,), (cell, cell)), forward=(cell,))
@@ -77,9 +80,9 @@ def made(settings: Settings, one_thread: bool) -> Results:
     records = [
         SnapshotRecord(i, 100, 60, 30, 4, 12, 9, 0.3, 2.0, 0.5, 0, valid, note) for i in range(2)
     ]
-    name = Path(settings.dataset).name
+    name = Path(config.dataset.name).name
     protocols = dict.fromkeys(PROTOCOLS, part)
-    return Results(name, settings.method, settings.to_dict(), tuple(records), protocols)
+    return Results(name, config.method.name, config.to_dict(), tuple(records), protocols)
 
 
 if __name__ == "__main__":

@@ -24,19 +24,19 @@ def fake_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lkge.bench.jobs.COMPILER", (sys.executable, "-c", ""))
 
 
-def small_study(settings: Mapping[str, Any] | None = None, **others: Any) -> Study:
+def small_study(config: Mapping[str, Any] | None = None, **others: Any) -> Study:
     """Two systems and a variant on the embedded graph."""
     entrants = (
         Entrant("fine-tune"),
-        Entrant("lkge", settings={"alpha": 0.1}),
-        Entrant("lkge:no-transfer", settings={"transfer": False}),
+        Entrant("lkge", config={"alpha": 0.1}),
+        Entrant("lkge:no-transfer", config={"transfer": False}),
     )
     return Study(
         name="small",
         title="A small study",
         datasets=("brick",),
         entrants={each.name: each for each in entrants},
-        settings=settings or {},
+        config=config or {},
         **others,
     )
 
@@ -44,7 +44,7 @@ def small_study(settings: Mapping[str, Any] | None = None, **others: Any) -> Stu
 def keep_made(folder: Path, cell: Cell, results: Results) -> None:
     """Keep made results as those of a cell."""
     folder.mkdir(parents=True, exist_ok=True)
-    tree = {**results.to_json(), "settings": cell.settings.to_dict()}
+    tree = {**results.to_json(), "settings": cell.config.to_dict()}
     (folder / f"{cell.name}.json").write_text(json.dumps(tree), encoding="utf-8")
 
 

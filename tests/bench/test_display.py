@@ -13,13 +13,13 @@ from rich.console import Console
 
 from lkge.bench.display import place_of, watching
 from lkge.bench.jobs import Failure, Job, Running
-from lkge.config import Settings
+from lkge.config import RunConfig
 
 
 def shown(tmp_path: Path, *, terminal: bool) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=100)
-    job = Job("FACT-lkge-11", Settings(), tmp_path / "FACT-lkge-11")
+    job = Job("FACT-lkge-11", RunConfig(), tmp_path / "FACT-lkge-11")
     job.folder.mkdir()
     event = '{"type": "EpochFinished", "snapshot": 1, "epoch": 25, "valid_mrr": 0.2131}\n'
     (job.folder / "log.jsonl").write_text(event, encoding="utf-8")

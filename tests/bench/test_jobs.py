@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from lkge.bench.jobs import Failure, Job, Running, run_jobs, run_words
 from lkge.cli import app
-from lkge.config import EVERGREEN, Settings
+from lkge.config import EVERGREEN, RunConfig
 from lkge.errors import RunError
 
 pytestmark = pytest.mark.usefixtures("fake_program")
 
 
 def job(folder: Path, name: str, **changes: object) -> Job:
-    return Job(name, Settings().with_changes(changes), folder / name)
+    return Job(name, RunConfig().with_changes(changes), folder / name)
 
 
 def run(jobs: Sequence[Job], at_once: int = 2) -> tuple[list[Failure], Notebook, list[str]]:
@@ -61,7 +61,7 @@ def test_what_cannot_be_kept_is_a_failure_too(tmp_path: Path) -> None:
 def test_what_was_begun_goes_on(tmp_path: Path) -> None:
     begun = job(tmp_path, "a", dim=32)
     begun.folder.mkdir()
-    (begun.folder / "config.toml").write_text(begun.settings.to_toml(), encoding="utf-8")
+    (begun.folder / "config.toml").write_text(begun.config.to_toml(), encoding="utf-8")
     assert run([begun])[2] == ["a"]
     assert f"run --resume {begun.folder}" in begun.log.read_text(encoding="utf-8")
 
@@ -69,7 +69,7 @@ def test_what_was_begun_goes_on(tmp_path: Path) -> None:
 def test_a_run_begun_with_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
     begun = job(tmp_path, "b", dim=32)
     begun.folder.mkdir()
-    (begun.folder / "config.toml").write_text(Settings(dim=64).to_toml(), encoding="utf-8")
+    (begun.folder / "config.toml").write_text(RunConfig(dim=64).to_toml(), encoding="utf-8")
     with pytest.raises(RunError, match=r"b: was made with dim = 64, but 32 is wanted"):
         run([job(tmp_path, "a"), begun])
     assert not (tmp_path / "a").exists()
@@ -113,10 +113,10 @@ def test_an_interruption_stops_all_processes_where_they_can_go_on(tmp_path: Path
 def test_the_words_of_a_run_lead_back_to_its_settings(
     changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, asked = Settings().with_changes(changes), list[Settings]()
+    wanted, asked = RunConfig().with_changes(changes), list[RunConfig]()
 
-    def learn(folder: Path, data: Path | None, settings: Settings) -> object:
-        asked.append(settings)
+    def learn(folder: Path, data: Path | None, config: RunConfig) -> object:
+        asked.append(config)
         raise RunError("enough")
 
     monkeypatch.setattr("lkge.cli.run._anew", learn)

@@ -22,7 +22,7 @@ def test_kept_runs_are_found_with_any_seed_in_the_order_of_the_study(
     study = small_study()
     cells = study.cells(seeds=[7, 30, 100])
     for cell in reversed(cells):
-        keep_made(tmp_path, cell, make_run("brick", cell.settings.method))
+        keep_made(tmp_path, cell, make_run("brick", cell.config.method.name))
     (tmp_path / "brick-lkge-squared-7.json").write_text("{}", encoding="utf-8")
     (tmp_path / "brick-lkge-07.json").write_text("{}", encoding="utf-8")
     found = kept_cells(study, tmp_path)

@@ -26,7 +26,9 @@ def kept(tmp_path: Path, make_run: MakeRun) -> Path:
     paper = study_named("paper")
     for name, height in HEIGHTS.items():
         for cell in paper.cells(["ENTITY", "FACT"], [name], [11, 22] if name == "lkge" else [11]):
-            run = make_run(cell.dataset, cell.settings.method, height, seed=cell.settings.seed)
+            run = make_run(
+                cell.dataset, cell.config.method.name, height, seed=cell.config.training.seed
+            )
             noted = replace(run.snapshots[-1], note="three relations unseen")
             if name == "ewc":
                 run = replace(run, snapshots=(*run.snapshots[:-1], noted))
@@ -117,7 +119,7 @@ def test_figures_show_what_the_paper_s_show(kept: Path) -> None:
 def test_a_study_without_print_has_tables_all_the_same(tmp_path: Path, make_run: MakeRun) -> None:
     study = small_study(notes="Chosen *by hand*.")
     for cell in study.cells():
-        keep_made(tmp_path, cell, make_run("brick", cell.settings.method))
+        keep_made(tmp_path, cell, make_run("brick", cell.config.method.name))
     text = written(tmp_path, study)
     assert "`lkge bench small.toml`" in text
     assert "Chosen *by hand*." in text
@@ -142,11 +144,11 @@ def test_two_systems_of_a_study_are_compared_where_both_have_runs(
 
 
 def test_variants_by_strength_are_named_by_it(tmp_path: Path, make_run: MakeRun) -> None:
-    strong = Entrant("lkge:strong", settings={"alpha": 1.0})
+    strong = Entrant("lkge:strong", config={"alpha": 1.0})
     study = small_study()
     study = replace(study, entrants={**study.entrants, strong.name: strong})
     for cell in study.cells():
-        keep_made(tmp_path, cell, make_run("brick", mrr=cell.settings.alpha))
+        keep_made(tmp_path, cell, make_run("brick", mrr=cell.config.method.regularization_weight))
     text = written(tmp_path, study)
     weak, strong_row = (row(text, "## Variants", f"lkge, alpha {a}") for a in ("0.1", "1.0"))
     assert weak[1] != strong_row[1]
@@ -159,8 +161,8 @@ def test_each_group_has_a_table_with_a_row_for_each_method(
     heights = {"complex": 0.3, "rotate": 0.2}
     for name in (f"{m}:{s}" for s in heights for m in ("evergreen", "lkge", "re-train")):
         for cell in study.cells(systems=[name]):
-            height = heights[cell.settings.score] + 0.01 * len(cell.settings.method)
-            keep_made(tmp_path, cell, make_run(cell.dataset, cell.settings.method, height))
+            height = heights[cell.config.model.score] + 0.01 * len(cell.config.method.name)
+            keep_made(tmp_path, cell, make_run(cell.dataset, cell.config.method.name, height))
     text = written(tmp_path, study)
     complex_, rotate = text.split("\n## RotatE\n")
     assert "TransE" not in text.split("## ComplEx")[1]
@@ -193,4 +195,4 @@ def test_mrr_over_time_is_drawn_with_the_first_seed_alone(
     monkeypatch.setattr("lkge.bench.report.figures.mrr_over_time", drawn.extend)
     study = replace(study_named("paper"), race=("lkge", "re-train"))
     draw(study, kept_cells(study, kept))
-    assert {(run.method, run.settings["seed"]) for run in drawn} == {("lkge", 11), ("re-train", 11)}
+    assert {(run.method, run.config["seed"]) for run in drawn} == {("lkge", 11), ("re-train", 11)}

@@ -8,7 +8,7 @@ import pytest
 from tests.bench.made import small_study
 
 from lkge.bench.study import listed, listed_seeds, read_study, short_name, study_named
-from lkge.config import EVERGREEN, Settings
+from lkge.config import EVERGREEN, RunConfig
 from lkge.errors import LkgeError, SettingsError, UnknownName
 from lkge.methods import METHODS
 from lkge.models.scores import SCORES as BASES
@@ -34,12 +34,12 @@ def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
     own = {"method", "transfer", "sparse_n3", "averaging", "distillation", *learning}
     base = [name for name in EVERGREEN if name not in own]
     for cell in BEYOND.cells():
-        assert {name: getattr(cell.settings, name) for name in base} == {
+        assert {name: getattr(cell.config, name) for name in base} == {
             name: EVERGREEN[name] for name in base
         }
-        assert cell.settings.method == cell.entrant.method
+        assert cell.config.method.name == cell.entrant.method
     seeds = {
-        name: {cell.settings.seed for cell in BEYOND.cells(systems=[name])}
+        name: {cell.config.training.seed for cell in BEYOND.cells(systems=[name])}
         for name in BEYOND.entrants
     }
     assert {name for name, each in seeds.items() if each == {11, 22, 33}} == {
@@ -53,7 +53,7 @@ def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
 
 def test_the_evergreen_of_the_study_is_that_of_the_preset() -> None:
     assert {
-        (name, getattr(cell.settings, name))
+        (name, getattr(cell.config, name))
         for cell in BEYOND.cells(systems=["evergreen"])
         for name in EVERGREEN
     } == set(EVERGREEN.items())
@@ -82,9 +82,7 @@ def test_without_transfer_evergreen_differs_in_nothing_else() -> None:
 
 def _differences(*names: str) -> set[str]:
     """The settings in which two systems differ."""
-    one, other = (
-        BEYOND.cell(BEYOND.entrants[name], "FACT", 11).settings.to_dict() for name in names
-    )
+    one, other = (BEYOND.cell(BEYOND.entrants[name], "FACT", 11).config.to_dict() for name in names)
     return {key for key in one if one[key] != other[key]}
 
 
@@ -92,15 +90,15 @@ def test_every_score_has_the_same_systems_on_the_same_base_model() -> None:
     methods = ["evergreen", "re-train", "fine-tune", "ewc", "lkge"]
     cells = SCORES.cells()
     assert len({cell.name for cell in cells}) == len(cells) == 2 * len(methods) * len(BASES)
-    shared = [field for field in Settings().to_dict() if field not in OF_METHODS]
+    shared = [field for field in RunConfig().to_dict() if field not in OF_METHODS]
     for score in BASES:
         systems = [f"{method}:{score}" for method in methods]
         group = SCORES.cells(systems=systems)
         assert [cell.entrant.method for cell in group[::2]] == methods
-        assert {cell.settings.score for cell in group} == {score}
+        assert {cell.config.model.score for cell in group} == {score}
         assert len({cell.entrant.group for cell in group}) == 1
         for name in shared:
-            assert len({getattr(cell.settings, name) for cell in group}) == 1, name
+            assert len({getattr(cell.config, name) for cell in group}) == 1, name
     assert len({each.group for each in SCORES.entrants.values()}) == len(BASES)
 
 
@@ -117,10 +115,10 @@ def test_all_of_it_was_printed() -> None:
 def test_five_seeds_for_two_systems_and_one_for_the_others() -> None:
     cells = PAPER.cells()
     assert len({cell.name for cell in cells}) == len(cells) == 17 * 4 + 2 * 4 * 4
-    later = {cell.entrant.name for cell in cells if cell.settings.seed != 11}
+    later = {cell.entrant.name for cell in cells if cell.config.training.seed != 11}
     assert later == {"lkge", "fine-tune"}
-    assert [cell.settings.seed for cell in cells[:68]] == [11] * 68
-    assert {cell.settings.seed for cell in cells[68:76]} == {22}
+    assert [cell.config.training.seed for cell in cells[:68]] == [11] * 68
+    assert {cell.config.training.seed for cell in cells[68:76]} == {22}
 
 
 def test_given_seeds_hold_for_every_chosen_system() -> None:
@@ -134,15 +132,15 @@ def test_given_seeds_hold_for_every_chosen_system() -> None:
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_an_ablation_is_the_whole_with_one_part_off(name: str) -> None:
     for dataset in PAPER.datasets:
-        whole = PAPER.cell(PAPER.entrants["lkge"], dataset, 11).settings
-        without = PAPER.cell(PAPER.entrants[name], dataset, 11).settings
+        whole = PAPER.cell(PAPER.entrants["lkge"], dataset, 11).config
+        without = PAPER.cell(PAPER.entrants[name], dataset, 11).config
         assert without == whole.with_changes({ABLATIONS[name]: False})
 
 
 def test_a_dataset_may_have_settings_of_its_own() -> None:
     def setting(system: str, name: str) -> list[float]:
         cells = PAPER.cells(systems=[system], seeds=[11])
-        return [getattr(cell.settings, name) for cell in cells]
+        return [getattr(cell.config, name) for cell in cells]
 
     assert setting("lkge", "alpha") == [1.0, 0.1, 0.1, 0.1]
     assert set(setting("lkge", "beta")) == {1.0}

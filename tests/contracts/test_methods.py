@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lkge import methods
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import no_facts
 from lkge.learning.loop import Loop
 from lkge.methods import METHODS, method_named
@@ -24,7 +24,7 @@ GRAPH = growing_graph()
 EVERY_SCORE = pytest.mark.parametrize("score", sorted(SCORES))
 
 
-def settings_for(name: str, **changes: object) -> Settings:
+def settings_for(name: str, **changes: object) -> RunConfig:
     return SETTINGS.with_changes({"method": name, **changes})
 
 
@@ -37,13 +37,13 @@ def snapshot_bytes(tables: Tables, entities: int, relations: int) -> bytes:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_keeps_the_contract(
-    name: str, check: Callable[[Settings], None], score: str
+    name: str, check: Callable[[RunConfig], None], score: str
 ) -> None:
     check(graphs.settings_for(name, score))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_evergreen_keeps_the_contract_row_by_row(check: Callable[[Settings], None]) -> None:
+def test_evergreen_keeps_the_contract_row_by_row(check: Callable[[RunConfig], None]) -> None:
     """Without a profile, with the loss and the optimizer that it is made for."""
     made_for = {"profile": False, "objective": "softmax", "optimizer": "adagrad"}
     check(graphs.settings_for("evergreen", "complex").with_changes(made_for))
@@ -75,7 +75,7 @@ def test_each_part_of_lkge_makes_it_differ_from_fine_tune(
 
 
 def test_lkge_at_default_strength_differs_from_fine_tune() -> None:
-    ours = course_of(GRAPH, settings_for("lkge", alpha=Settings().alpha, beta=Settings().beta))
+    ours = course_of(GRAPH, settings_for("lkge", alpha=RunConfig().alpha, beta=RunConfig().beta))
     theirs = course_of(GRAPH, settings_for("fine-tune"))
     assert all(mine != other for mine, other in zip(ours, theirs, strict=True))
 
@@ -92,24 +92,24 @@ def test_regularization_holds_old_rows() -> None:
 
 
 def test_lkge_without_fine_tuning_only_transfers() -> None:
-    settings = settings_for("lkge", fine_tuning=False)
-    first, *later = lessons_by_copy(settings)
+    config = settings_for("lkge", fine_tuning=False)
+    first, *later = lessons_by_copy(config)
     entities, relations = 18, 4
     for tables in later:
         assert snapshot_bytes(tables, entities, relations) == bytes_of(first)
     full, *_ = lessons_by_copy(settings_for("lkge"))
     assert bytes_of(full) == bytes_of(first)
 
-    model, method = Model(settings), method_named("lkge")(settings)
+    model, method = Model(config), method_named("lkge")(config)
     model.tables = first.clone()
     method.grow(model, GRAPH.snapshots[1])
     assert bytes_of(later[0]) == bytes_of(model.tables)
-    assert Loop(GRAPH, settings).run().results.snapshots[1].epochs == 0
+    assert Loop(GRAPH, config).run().results.snapshots[1].epochs == 0
 
 
-def lessons_by_copy(settings: Settings) -> list[Tables]:
+def lessons_by_copy(config: RunConfig) -> list[Tables]:
     """The tables after each snapshot."""
-    return [model.tables.clone() for _, model, _ in lessons(GRAPH, settings)]
+    return [model.tables.clone() for _, model, _ in lessons(GRAPH, config)]
 
 
 def test_on_the_second_snapshot_they_are_three() -> None:

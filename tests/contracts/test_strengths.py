@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.methods import METHODS
 from lkge.testing.graphs import SETTINGS, course_of, growing_graph, made_of
 
@@ -32,7 +32,7 @@ LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "g
 DIFFERENT_FROM_THE_START = {"lkge", "mean", "lan", "dicgrl", "evergreen"}
 
 
-def settings_for(name: str, **changes: Any) -> Settings:
+def settings_for(name: str, **changes: Any) -> RunConfig:
     return SETTINGS.with_changes({"method": name, "memory": 20, **changes})
 
 
@@ -55,7 +55,7 @@ def test_at_strength_zero_a_method_is_fine_tune(name: str) -> None:
 def test_by_default_a_method_is_not_fine_tune(name: str) -> None:
     """GEM needs some epochs until a step would harm what it remembers."""
     changes = {"max_epochs": 20, "patience": 20} if name == "gem" else {}
-    defaults = Settings()
+    defaults = RunConfig()
     strength = {"alpha": defaults.alpha, "beta": defaults.beta}
     mine = course_of(GRAPH, settings_for(name, **strength, **changes))
     theirs = course_of(GRAPH, settings_for("fine-tune", **changes))

@@ -104,7 +104,7 @@ def made_results() -> Results:
     return Results(
         dataset="made",
         method="lkge",
-        settings={"alpha": 0.01, "transfer": True, "score": "transe"},
+        config={"alpha": 0.01, "transfer": True, "score": "transe"},
         snapshots=(record(0), record(1, valid_mrr=NAN)),
         protocols={
             "paper": THREE,
@@ -124,7 +124,7 @@ def test_to_json_and_back_with_what_is_not_a_number() -> None:
     assert math.isnan(back.snapshots[1].valid_mrr)
     assert back.snapshots[0] == results.snapshots[0]
     assert math.isnan(back.protocols["current"].matrix[1][0].mrr)
-    assert back.settings == results.settings
+    assert back.config == results.config
 
 
 def test_the_sums_of_a_run() -> None:

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import config, given
 from hypothesis import strategies as st
 from tests.kernels.made import made_facts, made_tables
 from torch import Tensor
@@ -56,7 +56,7 @@ class Case:
         return [rows.detach(), *torch.autograd.grad(rows, wanted, self.on_rows)]
 
 
-@settings(max_examples=25, derandomize=True, deadline=None)
+@config(max_examples=25, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     facts=st.integers(1, 60),

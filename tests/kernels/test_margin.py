@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import config, given
 from hypothesis import strategies as st
 from tests.kernels.made import batch_of, bytes_of, gradient_of, made_batch, made_tables
 
@@ -29,7 +29,7 @@ def assert_twins_agree(tables: Tables, batch: Batch, margin: float) -> Gradient:
     return fused
 
 
-@settings(max_examples=25, derandomize=True, deadline=None)
+@config(max_examples=25, derandomize=True, deadline=None)
 @given(
     seed=SEED,
     size=st.integers(1, 40),

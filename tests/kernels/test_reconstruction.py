@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import config, given
 from hypothesis import strategies as st
 from tests.kernels.made import bytes_of, made_facts, made_tables
 
@@ -52,7 +52,7 @@ def outcome(
     return autoencoder.add_gradient(tables, gradient), gradient
 
 
-@settings(max_examples=25, derandomize=True, deadline=None)
+@config(max_examples=25, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     size=st.integers(1, 60),

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import torch
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.results import Results
@@ -41,11 +41,11 @@ def made_graph(snapshots: int = 3, seed: int = 0) -> GrowingGraph:
     return GrowingGraph("made", names, tuple(shots))
 
 
-def quick(method: str = "fine-tune", **changes: Any) -> Settings:
+def quick(method: str = "fine-tune", **changes: Any) -> RunConfig:
     """Settings with which an epoch has two steps and takes about a millisecond."""
     small = {"dim": 8, "batch_size": 32, "negatives": 2, "learning_rate": 0.05, "seed": 3}
     chosen = {"method": method, "max_epochs": 4, "patience": 2} | small | changes
-    return Settings(dataset="made").with_changes(chosen)
+    return RunConfig(dataset="made").with_changes(chosen)
 
 
 def bytes_of(tables: Tables) -> bytes:

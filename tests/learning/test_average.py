@@ -65,8 +65,8 @@ class Shown(Validator):
 
 
 def fit_of(epochs: int, before: int = 0) -> tuple[Fit, Watching, Shown]:
-    settings = quick(max_epochs=epochs, patience=9, averaging=True, score="complex")
-    model, method, shown = Model(settings), Watching(settings), Shown(before)
+    config = quick(max_epochs=epochs, patience=9, averaging=True, score="complex")
+    model, method, shown = Model(config), Watching(config), Shown(before)
     snapshot = made_graph().snapshots[0]
     model.grow(snapshot)
     return Fit(model, method, snapshot, shown), method, shown
@@ -115,8 +115,8 @@ def test_the_mean_is_validated_and_restored_while_the_last_step_learns_on() -> N
 
 
 def test_without_averaging_the_last_step_answers() -> None:
-    settings = quick(max_epochs=2, patience=9)
-    model, method, shown = Model(settings), Watching(settings), Shown()
+    config = quick(max_epochs=2, patience=9)
+    model, method, shown = Model(config), Watching(config), Shown()
     snapshot = made_graph().snapshots[0]
     model.grow(snapshot)
     Fit(model, method, snapshot, shown).run(ignore, lambda: None)

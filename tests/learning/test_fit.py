@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.learning.made import bytes_of, made_graph, quick
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data import batches as batches_room
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import RunError
@@ -42,20 +42,20 @@ class ScriptedValidator(Validator):
 class ScriptedLoss(Method):
     """Adds losses that drown the objective's, one a step."""
 
-    def __init__(self, settings: Settings, script: Sequence[float]) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig, script: Sequence[float]) -> None:
+        super().__init__(config)
         self.script = iter(script)
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         return next(self.script)
 
 
-def fit_of(settings: Settings, script: Sequence[float] = (), method: Method | None = None) -> Fit:
+def fit_of(config: RunConfig, script: Sequence[float] = (), method: Method | None = None) -> Fit:
     """A fit of the first snapshot; its validation follows the script."""
     snapshot = made_graph().snapshots[0]
-    model = Model(settings)
+    model = Model(config)
     model.grow(snapshot)
-    return Fit(model, method or Method(settings), snapshot, ScriptedValidator(model, script))
+    return Fit(model, method or Method(config), snapshot, ScriptedValidator(model, script))
 
 
 def run(fit: Fit, save: Callable[[], None] = lambda: None) -> list[EpochFinished]:
@@ -88,8 +88,8 @@ def test_the_same_again_is_no_gain() -> None:
 
 
 def test_a_gain_too_small_does_not_renew_patience_and_is_kept_all_the_same() -> None:
-    settings = quick(max_epochs=50, patience=2, least_gain=0.05)
-    fit = fit_of(settings, [0.1, 0.4, 0.41, 0.415, 0.9])
+    config = quick(max_epochs=50, patience=2, least_gain=0.05)
+    fit = fit_of(config, [0.1, 0.4, 0.41, 0.415, 0.9])
     events = run(fit)
     assert [event.epochs_without_gain for event in events] == [0, 0, 1, 2]
     assert (fit.course.best_epoch, fit.course.best_mrr) == (4, 0.415)
@@ -111,8 +111,8 @@ def test_a_method_may_want_some_epochs_whatever_validation_says(most: int, epoch
     class Thorough(Method):
         fewest_epochs = 3
 
-    settings = quick(max_epochs=most, patience=1)
-    fit = fit_of(settings, [0.5, 0.4, 0.3, 0.9], Thorough(settings))
+    config = quick(max_epochs=most, patience=1)
+    fit = fit_of(config, [0.5, 0.4, 0.3, 0.9], Thorough(config))
     run(fit)
     assert (fit.course.epochs, fit.course.best_epoch) == (epochs, 1)
 
@@ -131,9 +131,9 @@ def test_the_worst_epoch_is_better_than_none() -> None:
 
 
 def test_without_validation_facts_the_training_loss_decides() -> None:
-    settings = quick(max_epochs=50, patience=2, batch_size=1000)
-    method = ScriptedLoss(settings, [7e3, 1e3, 9e3, 5e3, 0.0])
-    fit = fit_of(settings, [math.nan] * 9, method)
+    config = quick(max_epochs=50, patience=2, batch_size=1000)
+    method = ScriptedLoss(config, [7e3, 1e3, 9e3, 5e3, 0.0])
+    fit = fit_of(config, [math.nan] * 9, method)
     events = run(fit)
     assert (fit.course.epochs, fit.course.best_epoch) == (4, 2)
     assert bytes_of(fit.model.tables) == shown(fit)[1]
@@ -145,7 +145,7 @@ def test_the_real_validator_has_no_opinion_without_facts() -> None:
     bare = Snapshot(0, snapshot.train, no_facts(), no_facts(), 12, 2)
     model = Model(quick(max_epochs=3, patience=9))
     model.grow(bare)
-    fit = Fit(model, Method(model.settings), bare, Validator([bare]))
+    fit = Fit(model, Method(model.config), bare, Validator([bare]))
     events = run(fit)
     assert len(events) == 3
     assert all(math.isnan(event.valid_mrr) and math.isnan(event.best_mrr) for event in events)
@@ -155,18 +155,18 @@ def test_the_real_validator_has_no_opinion_without_facts() -> None:
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(loss: float) -> None:
-    settings = quick(batch_size=1000)
-    fit = fit_of(settings, [0.1] * 9, ScriptedLoss(settings, [0.0, loss]))
+    config = quick(batch_size=1000)
+    fit = fit_of(config, [0.1] * 9, ScriptedLoss(config, [0.0, loss]))
     with pytest.raises(RunError, match=r"no longer finite.*--learning-rate"):
         run(fit)
     assert fit.course.epochs == 1
 
 
 def test_the_mean_loss_weighs_every_fact_the_same() -> None:
-    settings = quick(batch_size=32, max_epochs=1, margin=0.0, learning_rate=1e-9)
-    plain = run(fit_of(settings, [0.1]))[0].loss
+    config = quick(batch_size=32, max_epochs=1, margin=0.0, learning_rate=1e-9)
+    plain = run(fit_of(config, [0.1]))[0].loss
     whole, rest = 32, 16
-    raised = run(fit_of(settings, [0.1], ScriptedLoss(settings, [3.0, 30.0])))[0].loss
+    raised = run(fit_of(config, [0.1], ScriptedLoss(config, [3.0, 30.0])))[0].loss
     assert raised - plain == pytest.approx((3.0 * whole + 30.0 * rest) / (whole + rest), rel=1e-4)
 
 
@@ -175,8 +175,8 @@ def test_nothing_to_train_on_means_no_epoch_and_the_same_tables() -> None:
         def facts(self, snapshot: Snapshot) -> Facts:
             return no_facts()
 
-    settings = quick()
-    fit = fit_of(settings, method=Idle(settings))
+    config = quick()
+    fit = fit_of(config, method=Idle(config))
     before = bytes_of(fit.model.tables)
     assert run(fit) == []
     assert fit.num_facts == 0
@@ -193,11 +193,11 @@ def test_it_saves_after_every_epoch() -> None:
 
 @pytest.mark.parametrize("stop", [1, 2, 3, 4])
 def test_it_goes_on_from_its_state_to_the_bit(stop: int) -> None:
-    settings, script = quick(max_epochs=6, patience=3), [0.1, 0.4, 0.3, 0.2, 0.35, 0.9]
-    whole = fit_of(settings, script)
+    config, script = quick(max_epochs=6, patience=3), [0.1, 0.4, 0.3, 0.2, 0.35, 0.9]
+    whole = fit_of(config, script)
     run(whole)
 
-    first = fit_of(settings, script)
+    first = fit_of(config, script)
     taken: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def take() -> None:
@@ -205,7 +205,7 @@ def test_it_goes_on_from_its_state_to_the_bit(stop: int) -> None:
         taken.append(({name: tensor.clone() for name, tensor in tensors.items()}, dict(course)))
 
     run(first, take)
-    second = fit_of(settings, script[stop:])
+    second = fit_of(config, script[stop:])
     second.load_state(*taken[stop - 1])
     run(second)
     assert bytes_of(second.model.tables) == bytes_of(whole.model.tables)
@@ -226,11 +226,11 @@ def test_working_state_of_the_method_is_kept() -> None:
         def load_working_state(self, state: Any) -> None:
             self.steps = int(state["steps"])
 
-    settings = quick(max_epochs=2)
-    first, second = Counting(settings), Counting(settings)
-    fit = fit_of(settings, [0.1, 0.2], first)
+    config = quick(max_epochs=2)
+    first, second = Counting(config), Counting(config)
+    fit = fit_of(config, [0.1, 0.2], first)
     run(fit)
-    again = fit_of(settings, [], second)
+    again = fit_of(config, [], second)
     again.load_state(*fit.state())
     assert second.steps == first.steps == 4
 
@@ -244,10 +244,10 @@ def test_time_is_counted_with_and_without_validation(monkeypatch: pytest.MonkeyP
             yield each
 
     monkeypatch.setattr("lkge.learning.fit.time.perf_counter", lambda: clock[0])
-    settings = quick(max_epochs=3, patience=9, batch_size=1000)
-    method = ScriptedLoss(settings, [])
+    config = quick(max_epochs=3, patience=9, batch_size=1000)
+    method = ScriptedLoss(config, [])
     method.script = ticking(10.0, [0.0] * 3)
-    fit = fit_of(settings, method=method)
+    fit = fit_of(config, method=method)
     validator = fit._validator
     assert isinstance(validator, ScriptedValidator)
     validator.script = ticking(1.0, [0.1, 0.2, 0.3])
@@ -267,8 +267,8 @@ SOFTMAX: dict[str, Any] = {"objective": "softmax", "score": "complex", "optimize
     ids=["margin", "softmax", "sampled"],
 )
 def test_facts_that_no_longer_hold_sink_below_what_they_were(changes: dict[str, Any]) -> None:
-    settings = quick(max_epochs=30, patience=30, **changes)
-    model, method = Model(settings), Method(settings)
+    config = quick(max_epochs=30, patience=30, **changes)
+    model, method = Model(config), Method(config)
     first, second = made_graph().snapshots[:2]
     gone = first.train[:3]
 
@@ -286,8 +286,8 @@ def test_facts_that_no_longer_hold_sink_below_what_they_were(changes: dict[str, 
 def test_nothing_retracted_changes_no_byte() -> None:
     courses = []
     for retracted in (None, no_facts()):
-        settings = quick()
-        model, method, snapshot = Model(settings), Method(settings), made_graph().snapshots[0]
+        config = quick()
+        model, method, snapshot = Model(config), Method(config), made_graph().snapshots[0]
         method.grow(model, snapshot)
         Fit(model, method, snapshot, Validator([snapshot]), retracted).run(
             lambda _: None, lambda: None
@@ -299,8 +299,8 @@ def test_nothing_retracted_changes_no_byte() -> None:
 class Carrying(Method):
     """Carries what its optimizer has gathered."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self.kept: State = {}
 
     def optimizer_state(self) -> State:
@@ -316,9 +316,9 @@ def sums_of(fit: Fit) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
 def test_what_the_optimizer_had_at_the_best_epoch_is_kept(optimizer: str) -> None:
-    settings = quick(max_epochs=5, patience=3, optimizer=optimizer)
-    method, seen = Carrying(settings), list[dict[str, bytes]]()
-    fit = fit_of(settings, [0.1, 0.4, 0.3, 0.2, 0.1], method)
+    config = quick(max_epochs=5, patience=3, optimizer=optimizer)
+    method, seen = Carrying(config), list[dict[str, bytes]]()
+    fit = fit_of(config, [0.1, 0.4, 0.3, 0.2, 0.1], method)
     run(fit, lambda: seen.append(sums_of(fit)))
     assert fit.course.best_epoch == 2
     assert {name: t.numpy().tobytes() for name, t in method.kept.items()} == seen[1] != seen[4]
@@ -326,10 +326,10 @@ def test_what_the_optimizer_had_at_the_best_epoch_is_kept(optimizer: str) -> Non
 
 @pytest.mark.parametrize("stop", [2, 3])
 def test_it_is_kept_across_an_interruption(stop: int) -> None:
-    settings, script = quick(max_epochs=4, patience=3, **SOFTMAX), [0.1, 0.4, 0.3, 0.2]
-    whole, method, again = (Carrying(settings) for _ in range(3))
-    run(fit_of(settings, script, whole))
-    first = fit_of(settings, script, method)
+    config, script = quick(max_epochs=4, patience=3, **SOFTMAX), [0.1, 0.4, 0.3, 0.2]
+    whole, method, again = (Carrying(config) for _ in range(3))
+    run(fit_of(config, script, whole))
+    first = fit_of(config, script, method)
     taken: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def take() -> None:
@@ -337,7 +337,7 @@ def test_it_is_kept_across_an_interruption(stop: int) -> None:
         taken.append(({name: tensor.clone() for name, tensor in tensors.items()}, dict(course)))
 
     run(first, take)
-    second = fit_of(settings, script[stop:], again)
+    second = fit_of(config, script[stop:], again)
     second.load_state(*taken[stop - 1])
     run(second)
     for kept in (method.kept, again.kept):
@@ -346,8 +346,8 @@ def test_it_is_kept_across_an_interruption(stop: int) -> None:
 
 
 def test_the_next_snapshot_goes_on_with_it_and_new_rows_begin_at_zero() -> None:
-    settings = quick(optimizer="adagrad")
-    model, method = Model(settings), Carrying(settings)
+    config = quick(optimizer="adagrad")
+    model, method = Model(config), Carrying(config)
     first, second = made_graph().snapshots[:2]
     method.grow(model, first)
     run(Fit(model, method, first, Validator([first])))
@@ -369,9 +369,9 @@ def test_where_nothing_is_learned_new_rows_are_kept_at_zero() -> None:
         def facts(self, snapshot: Snapshot) -> Facts:
             return no_facts()
 
-    settings = quick(optimizer="adagrad")
-    method = Idle(settings)
-    fit = fit_of(settings, method=method)
+    config = quick(optimizer="adagrad")
+    method = Idle(config)
+    fit = fit_of(config, method=method)
     run(fit)
     assert method.kept["sums.entity"].shape == fit.model.tables.entity.shape
     assert not method.kept["sums.entity"].any()
@@ -382,15 +382,15 @@ def test_a_method_that_does_not_carry_it_is_not_asked_to_keep_it() -> None:
         def keep_optimizer(self, state: State) -> None:
             raise AssertionError
 
-    settings = quick(max_epochs=1)
-    fit = fit_of(settings, [0.1], Plain(settings))
+    config = quick(max_epochs=1)
+    fit = fit_of(config, [0.1], Plain(config))
     run(fit)
     assert not any(name.startswith("best") for name in fit.state()[0])
 
 
 def test_the_softmax_learns_without_negatives() -> None:
-    settings = quick(max_epochs=30, patience=30, learning_rate=0.3, n3=0.01, **SOFTMAX)
-    fit = fit_of(settings, [0.1] * 30)
+    config = quick(max_epochs=30, patience=30, learning_rate=0.3, n3=0.01, **SOFTMAX)
+    fit = fit_of(config, [0.1] * 30)
     assert {batch.corruptions.shape[1] for batch in fit._batches()} == {0}
     events = run(fit)
     assert events[-1].loss < events[0].loss / 2
@@ -410,10 +410,10 @@ def test_facts_learn_with_negatives_that_they_share(backend: str) -> None:
     [("fine-tune", 0), ("lkge", 0), ("gem", 0), ("dicgrl", 2), ("mean", 2), ("lan", 2)],
 )
 def test_methods_that_compare_with_negatives_get_them(method: str, negatives: int) -> None:
-    settings = quick(method, components=4, max_epochs=2, **SOFTMAX)
+    config = quick(method, components=4, max_epochs=2, **SOFTMAX)
     made, model, snapshot = (
-        method_named(method)(settings),
-        Model(settings),
+        method_named(method)(config),
+        Model(config),
         made_graph().snapshots[0],
     )
     made.grow(model, snapshot)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.learning.made import bytes_of, made_graph, names_of, quick, without_seconds
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.errors import UnknownName
 from lkge.evaluation.ranking import Examiner
@@ -42,8 +42,8 @@ class Recorder(Method):
     name = "recorder"
     summary = "notes what it is told"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self.calls: list[str] = []
         self.seen: list[Snapshot] = []
         self.grown: list[Tables] = []

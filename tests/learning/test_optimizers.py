@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.learning.optimizers import RowAdagrad, RowAdam, clear, grown, optimizer_of
 from lkge.models.tables import Gradient, Tables
 
@@ -144,12 +144,12 @@ def test_a_gradient_of_zero_moves_nothing(fused: bool) -> None:
 @BACKENDS
 @pytest.mark.parametrize("name", ["adam", "adagrad"])
 def test_each_goes_on_from_its_state_to_the_bit(name: str, fused: bool) -> None:
-    settings = Settings(optimizer=name, learning_rate=0.05)
+    config = RunConfig(optimizer=name, learning_rate=0.05)
     tables = drawn(0)
-    optimizer = optimizer_of(settings, tables, fused)
+    optimizer = optimizer_of(config, tables, fused)
     optimizer.apply(tables, gradient_on([0, 1, 2], drawn(1)))
     other_tables = tables.clone()
-    other = optimizer_of(settings, other_tables, fused)
+    other = optimizer_of(config, other_tables, fused)
     other.load_state({name: tensor.clone() for name, tensor in optimizer.state().items()})
     for each, its in ((optimizer, tables), (other, other_tables)):
         each.apply(its, gradient_on([1, 2, 3], drawn(2)))
@@ -159,17 +159,17 @@ def test_each_goes_on_from_its_state_to_the_bit(name: str, fused: bool) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", RowAdam), ("adagrad", RowAdagrad)])
 def test_the_settings_choose(name: str, kind: type) -> None:
-    optimizer = optimizer_of(Settings(optimizer=name, learning_rate=0.3), drawn(0), fused=True)
+    optimizer = optimizer_of(RunConfig(optimizer=name, learning_rate=0.3), drawn(0), fused=True)
     assert isinstance(optimizer, kind)
     assert optimizer.learning_rate == 0.3  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["adam", "adagrad"])
 def test_its_state_grows_by_rows_of_a_fresh_one(name: str) -> None:
-    settings, tables = Settings(optimizer=name), drawn(0, rows=4)
-    optimizer = optimizer_of(settings, tables, fused=False)
+    config, tables = RunConfig(optimizer=name), drawn(0, rows=4)
+    optimizer = optimizer_of(config, tables, fused=False)
     optimizer.apply(tables, gradient_on([0, 1, 2, 3], drawn(1, rows=4)))
-    kept, fresh = optimizer.state(), optimizer_of(settings, drawn(2), fused=False).state()
+    kept, fresh = optimizer.state(), optimizer_of(config, drawn(2), fused=False).state()
     larger = grown(kept, fresh)
     assert list(larger) == list(fresh)
     for part, tensor in larger.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.kernels import (
     attention,
     attention_flow,
@@ -18,7 +18,7 @@ from lkge.learning.rehearsal import rehearse
 
 def test_after_it_every_kernel_is_compiled() -> None:
     events: list[Event] = []
-    rehearse(Settings(), events.append)
+    rehearse(RunConfig(), events.append)
     assert events == [Compiling()]
     entered = [
         margin_facts._facts_pass,
@@ -34,19 +34,19 @@ def test_after_it_every_kernel_is_compiled() -> None:
 
 
 def test_a_method_has_its_own_kernels() -> None:
-    rehearse(Settings(method="lan"), lambda _: None)
+    rehearse(RunConfig(method="lan"), lambda _: None)
     entered = [attention._attend, attention._attend_to_all, attention_flow._flow_to_items]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
 
 
 def test_another_base_has_its_own_kernels() -> None:
-    settings = Settings(score="complex", objective="softmax", optimizer="adagrad", dim=7000)
-    rehearse(settings, lambda _: None)
+    config = RunConfig(score="complex", objective="softmax", optimizer="adagrad", dim=7000)
+    rehearse(config, lambda _: None)
     entered = [updates.adagrad, updates.scatter, updates.clear]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
 
 
 def test_the_torch_backend_needs_none() -> None:
     events: list[Event] = []
-    rehearse(Settings(backend="torch"), events.append)
+    rehearse(RunConfig(backend="torch"), events.append)
     assert events == []

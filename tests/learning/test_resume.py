@@ -13,7 +13,7 @@ import torch
 from tests.learning.made import bytes_of, made_graph, quick, without_seconds
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.learning.checkpoint import Checkpoints
 from lkge.learning.loop import Learned, Loop
 from lkge.learning.progress import EpochFinished, Event, Listener, RunStarted, ignore
@@ -32,10 +32,10 @@ class Crash(BaseException):
 
 
 def learn(
-    folder: Path | None, settings: Settings, listener: Listener = ignore, interval: float = 0.0
+    folder: Path | None, config: RunConfig, listener: Listener = ignore, interval: float = 0.0
 ) -> Learned:
     checkpoints = None if folder is None else Checkpoints(folder)
-    return Loop(GRAPH, settings, checkpoints, listener, interval).run()
+    return Loop(GRAPH, config, checkpoints, listener, interval).run()
 
 
 def outcome(learned: Learned) -> tuple[bytes, dict[str, Any]]:
@@ -67,14 +67,14 @@ def crashed(*args: Any, **options: Any) -> bool:
     ("method", "interval"), [*((method, 0.0) for method in sorted(METHODS)), ("lkge", NEVER)]
 )
 def test_a_crash_at_any_event(method: str, interval: float, tmp_path: Path) -> None:
-    settings, events = quick(method, max_epochs=3), list[Event]()
-    whole = outcome(learn(None, settings, events.append))
+    config, events = quick(method, max_epochs=3), list[Event]()
+    whole = outcome(learn(None, config, events.append))
     assert len(events) > 8
     for number in range(1, len(events) + 1):
         folder = tmp_path / str(number)
         stop = crashing(lambda count, _, number=number: count == number)  # type: ignore[misc]
-        assert crashed(folder, settings, stop, interval)
-        assert outcome(learn(folder, settings, interval=interval)) == whole
+        assert crashed(folder, config, stop, interval)
+        assert outcome(learn(folder, config, interval=interval)) == whole
 
 
 BEYOND: dict[str, Any] = {
@@ -91,13 +91,13 @@ BEYOND: dict[str, Any] = {
 )
 def test_a_crash_with_another_base(method: str, tmp_path: Path) -> None:
     """Matrix products and Adagrad go on to the bit, too."""
-    settings, events = quick(method, max_epochs=3, **BEYOND), list[Event]()
-    whole = outcome(learn(None, settings, events.append))
+    config, events = quick(method, max_epochs=3, **BEYOND), list[Event]()
+    whole = outcome(learn(None, config, events.append))
     for number in range(2, len(events) + 1, 2):
         folder = tmp_path / str(number)
         stop = crashing(lambda count, _, number=number: count == number)  # type: ignore[misc]
-        assert crashed(folder, settings, stop)
-        assert outcome(learn(folder, settings)) == whole
+        assert crashed(folder, config, stop)
+        assert outcome(learn(folder, config)) == whole
 
 
 def test_a_crash_of_a_method_that_carries_its_optimizer(
@@ -120,16 +120,16 @@ def test_a_crash_of_a_method_that_carries_its_optimizer(
             self.kept = dict(state)
 
     monkeypatch.setitem(METHODS, "carrying", Carrying)
-    settings, events = quick("carrying", max_epochs=4, **BEYOND), list[Event]()
-    learned = learn(None, settings, events.append)
+    config, events = quick("carrying", max_epochs=4, **BEYOND), list[Event]()
+    learned = learn(None, config, events.append)
     assert set(learned.method.state()) == {"sums.entity", "sums.relation"}
     begun_anew = learn(None, quick("fine-tune", max_epochs=4, **BEYOND))
     assert bytes_of(learned.tables) != bytes_of(begun_anew.tables)
     for number in range(1, len(events) + 1):
         folder = tmp_path / str(number)
         stop = crashing(lambda count, _, number=number: count == number)  # type: ignore[misc]
-        assert crashed(folder, settings, stop)
-        again = learn(folder, settings)
+        assert crashed(folder, config, stop)
+        again = learn(folder, config)
         assert outcome(again) == outcome(learned)
         for name, tensor in learned.method.state().items():
             assert torch.equal(again.method.state()[name], tensor)
@@ -138,14 +138,14 @@ def test_a_crash_of_a_method_that_carries_its_optimizer(
 @EVERY_METHOD
 def test_one_crash_after_the_other(method: str, tmp_path: Path) -> None:
     """Each attempt gets one epoch further."""
-    settings = quick(method, max_epochs=5, patience=5)
-    whole = outcome(learn(None, settings))
+    config = quick(method, max_epochs=5, patience=5)
+    whole = outcome(learn(None, config))
     attempts = 0
-    while crashed(tmp_path, settings, crashing(_second_epoch_here())):
+    while crashed(tmp_path, config, crashing(_second_epoch_here())):
         attempts += 1
         assert attempts < 20
     assert attempts == 5 * trained_snapshots(method) - 1
-    assert outcome(learn(tmp_path, settings)) == whole
+    assert outcome(learn(tmp_path, config)) == whole
 
 
 def trained_snapshots(method: str) -> int:
@@ -188,42 +188,42 @@ def crash_at_call(number: int, name: str, *, done: bool) -> Iterator[None]:
     ("method", "done"), [*((method, False) for method in sorted(METHODS)), ("lkge", True)]
 )
 def test_a_crash_at_any_file_that_is_put_in_place(method: str, done: bool, tmp_path: Path) -> None:
-    settings = quick(method, max_epochs=3, patience=3)
-    whole = outcome(learn(None, settings))
+    config = quick(method, max_epochs=3, patience=3)
+    whole = outcome(learn(None, config))
     number = 0
     while True:
         number += 1
         folder = tmp_path / str(number)
         with crash_at_call(number, "replace", done=done):
-            if not crashed(folder, settings):
+            if not crashed(folder, config):
                 break
-        assert outcome(learn(folder, settings)) == whole
-    saves = 1 + len(GRAPH) + trained_snapshots(method) * settings.max_epochs
+        assert outcome(learn(folder, config)) == whole
+    saves = 1 + len(GRAPH) + trained_snapshots(method) * config.training.max_epochs
     assert number - 1 == 2 * saves
 
 
 def test_a_crash_at_any_wait_for_the_disk(tmp_path: Path) -> None:
-    settings = quick("lkge", max_epochs=2, patience=2)
-    whole = outcome(learn(None, settings))
+    config = quick("lkge", max_epochs=2, patience=2)
+    whole = outcome(learn(None, config))
     number = 0
     while True:
         number += 1
         folder = tmp_path / str(number)
         with crash_at_call(number, "fsync", done=False):
-            if not crashed(folder, settings):
+            if not crashed(folder, config):
                 break
-        assert outcome(learn(folder, settings)) == whole
+        assert outcome(learn(folder, config)) == whole
     assert number > 20
 
 
 def test_it_says_where_it_goes_on(tmp_path: Path) -> None:
-    settings, events = quick("lkge", max_epochs=5, patience=5), list[Event]()
+    config, events = quick("lkge", max_epochs=5, patience=5), list[Event]()
 
     def third_of_second(_: int, event: Event) -> bool:
         return isinstance(event, EpochFinished) and (event.snapshot, event.epoch) == (1, 3)
 
-    assert crashed(tmp_path, settings, crashing(third_of_second))
-    learn(tmp_path, settings, events.append)
+    assert crashed(tmp_path, config, crashing(third_of_second))
+    learn(tmp_path, config, events.append)
     assert events[0] == RunStarted("made", "lkge", snapshots=2, snapshot=1, epochs_done=2)
     epochs = [(e.snapshot, e.epoch) for e in events if isinstance(e, EpochFinished)]
     assert epochs == [(1, 3), (1, 4), (1, 5)]
@@ -239,17 +239,17 @@ def test_time_of_earlier_attempts_is_not_lost(
         return clock[0]
 
     monkeypatch.setattr("time.perf_counter", tick)
-    settings = quick(max_epochs=5, patience=5)
-    whole = learn(None, settings).results
-    assert crashed(tmp_path, settings, crashing(lambda count, _: count == 5))
-    again = learn(tmp_path, settings).results
+    config = quick(max_epochs=5, patience=5)
+    whole = learn(None, config).results
+    assert crashed(tmp_path, config, crashing(lambda count, _: count == 5))
+    again = learn(tmp_path, config).results
     assert again.seconds == whole.seconds > 10
 
 
 def test_a_finished_run_has_nothing_left_to_learn(tmp_path: Path) -> None:
-    settings, events = quick("re-train"), list[Event]()
-    whole = outcome(learn(tmp_path, settings))
-    assert outcome(learn(tmp_path, settings, events.append)) == whole
+    config, events = quick("re-train"), list[Event]()
+    whole = outcome(learn(tmp_path, config))
+    assert outcome(learn(tmp_path, config, events.append)) == whole
     assert [type(event).__name__ for event in events] == ["RunStarted", "RunFinished"]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from tests.methods.plain_python import Fact, Rows
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.lkge import Lkge
 from lkge.models.model import Model
@@ -57,9 +57,9 @@ class Scene:
     grown: Tables
 
 
-def second_snapshot(settings: Settings) -> Scene:
+def second_snapshot(config: RunConfig) -> Scene:
     """Both snapshots begun; the first is ended."""
-    method, model = Lkge(settings), Model(settings)
+    method, model = Lkge(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
     model.tables = moved(model.tables, 1)

@@ -18,7 +18,7 @@ from tests.kernels.made import made_batch
 from tests.methods.hand_made import as_facts, moved
 from tests.methods.plain_python import Table
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.methods import method_named
@@ -40,13 +40,13 @@ SNAPSHOTS = (
     Snapshot(1, as_facts(SECOND), as_facts([(8, 0, 2)]), no_facts(), 10, 4),
     Snapshot(2, as_facts(THIRD), no_facts(), no_facts(), 11, 4),
 )
-SETTINGS = Settings(dim=6, margin=2.0, batch_size=8, negatives=3, learning_rate=0.01)
+SETTINGS = RunConfig(dim=6, margin=2.0, batch_size=8, negatives=3, learning_rate=0.01)
 
 
 def begun(name: str, **changes: object) -> tuple[Inductive, Model]:
     """Before its first step, with rows that are not as small as drawn ones."""
-    settings = SETTINGS.with_changes({"method": name, **changes})
-    method, model = method_named(name)(settings), Model(settings)
+    config = SETTINGS.with_changes({"method": name, **changes})
+    method, model = method_named(name)(config), Model(config)
     assert isinstance(method, Inductive)
     method.grow(model, SNAPSHOTS[0])
     method.begin(model, SNAPSHOTS[0])

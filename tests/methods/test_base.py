@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.methods.hand_made import FIRST
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import with_inverses
 from lkge.errors import UnknownName
 from lkge.methods.base import METHODS, Method, method_named, register
@@ -44,8 +44,8 @@ def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_hooks_of_the_base_do_no_harm() -> None:
-    settings = Settings(dim=4)
-    method, model = Method(settings), Model(settings)
+    config = RunConfig(dim=4)
+    method, model = Method(config), Model(config)
     method.grow(model, FIRST)
     before = model.tables.clone()
     gradient = Gradient.like(model.tables)

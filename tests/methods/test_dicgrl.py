@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.dicgrl import Dicgrl, concerned
@@ -91,4 +91,4 @@ def test_attention_is_drawn_for_new_relations_and_learned() -> None:
 )
 def test_impossible_divisions_are_refused(changes: dict[str, object], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        Dicgrl(Settings().with_changes(changes))
+        Dicgrl(RunConfig().with_changes(changes))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
 
-from lkge.config import EVERGREEN, Settings
+from lkge.config import EVERGREEN, RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import evergreen
@@ -24,14 +24,14 @@ from lkge.testing.graphs import growing_graph, made_of
 SETTLED = 1
 """New facts that have neither a new entity nor a new relation: (1, 0, 0)."""
 
-SETTINGS = Settings().with_changes({**EVERGREEN, "dim": 4, "questions": 100_000})
+SETTINGS = RunConfig().with_changes({**EVERGREEN, "dim": 4, "questions": 100_000})
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def second_snapshot(settings: Settings) -> tuple[Evergreen, Model, Tables]:
+def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Tables]:
     """Evergreen in the middle of its second snapshot, its model, and the tables of the first."""
-    method, model = Evergreen(settings), Model(settings)
+    method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
     model.tables = moved(model.tables, seed=1)
@@ -50,7 +50,7 @@ def expected_memory(model: Model, old: Tables, teller: Tables) -> torch.Tensor:
 
     (h, r, ?) has as many answers as it had, the best of those that ever answered for r."""
     edges = with_inverses(as_facts(PAST)).tolist()
-    n3 = fitted(model.settings.n3, 2 * (len(PAST) + len(NEW)) / 10)
+    n3 = fitted(model.config.training.n3, 2 * (len(PAST) + len(NEW)) / 10)
     told, held = torch.zeros(()), torch.zeros(())
     for head, relation in {(head, relation) for head, relation, _ in edges}:
         count = sum(edge[:2] == [head, relation] for edge in edges)
@@ -68,7 +68,7 @@ def expected_memory(model: Model, old: Tables, teller: Tables) -> torch.Tensor:
             rows = torch.stack([model.tables.entity[head], between, model.tables.entity[tail]])
             moduli = (rows[:, :2].square() + rows[:, 2:].square()).sqrt()
             told = told + surprise[tail] + n3 * moduli.pow(3).sum()
-    kappa = model.settings.told
+    kappa = model.config.method.replay_share
     return (kappa * told + (1 - kappa) * held) / len(edges)
 
 
@@ -154,9 +154,9 @@ def test_old_facts_count_more_as_new_ones_have_nothing_new_but_in_a_dense_graph(
 def test_where_epochs_are_short_more_of_them_may_pass(
     given: int, facts: int, patience: int
 ) -> None:
-    settings = SETTINGS.with_changes({"patience": given})
+    config = SETTINGS.with_changes({"patience": given})
     train = np.zeros((facts, 3), dtype=np.int32)
-    assert Evergreen(settings).patience(dataclasses.replace(FIRST, train=train)) == patience
+    assert Evergreen(config).patience(dataclasses.replace(FIRST, train=train)) == patience
 
 
 def test_what_is_added_to_a_graph_of_rows_is_learned_at_once() -> None:
@@ -183,8 +183,8 @@ def test_what_is_withdrawn_is_not_asked_again() -> None:
 @pytest.mark.parametrize("profile", [True, False])
 def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     """Also where nothing is new: a lesson that only withdraws moves what it withdraws."""
-    settings = SETTINGS.with_changes({"profile": profile})
-    method, model = Evergreen(settings), Model(settings)
+    config = SETTINGS.with_changes({"profile": profile})
+    method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
     method.end(model, FIRST)
@@ -236,15 +236,15 @@ def test_what_is_recollected_is_bounded_by_what_is_new(
 
 def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:
     graph = growing_graph()
-    settings = Settings().with_changes({**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2})
+    config = RunConfig().with_changes({**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2})
     first, second = (
-        Loop(made_of(*graph.snapshots[:k]), settings).run().method.state() for k in (1, 2)
+        Loop(made_of(*graph.snapshots[:k]), config).run().method.state() for k in (1, 2)
     )
     for table in ("entity", "relation"):
         before, after = first[f"optimizer.sums.{table}"], second[f"optimizer.sums.{table}"]
         assert len(after) > len(before)
         assert (after[: len(before)] >= before).all()
-    fresh = Loop(graph, settings.with_changes({"carried_sums": False})).run().method.state()
+    fresh = Loop(graph, config.with_changes({"carried_sums": False})).run().method.state()
     assert not any(name.startswith("optimizer") for name in fresh)
 
 
@@ -271,9 +271,9 @@ def rivals() -> GrowingGraph:
 def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) -> None:
     """The first snapshot's facts, asked again among all entities once the second is learned."""
     learning = {"dim": 32, "batch_size": 40, "max_epochs": 60, "patience": 60, "n3": 0.0}
-    settings = Settings().with_changes({**EVERGREEN, **learning, **base})
+    config = RunConfig().with_changes({**EVERGREEN, **learning, **base})
     kept, lost = (
-        Loop(rivals(), settings.with_changes({"distillation": strength}))
+        Loop(rivals(), config.with_changes({"distillation": strength}))
         .run()
         .results.protocols["current"]
         .matrix
@@ -287,8 +287,8 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
 @pytest.mark.parametrize("old", [1, 50])
 @pytest.mark.parametrize(("told", "asked"), [(1.0, 9), (0.4, 4)])
 def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: int) -> None:
-    settings = SETTINGS.with_changes({"questions": 7, "told": told})
-    method, model = Evergreen(settings), Model(settings)
+    config = SETTINGS.with_changes({"questions": 7, "told": told})
+    method, model = Evergreen(config), Model(config)
     facts = as_facts([(k, 0, k + 1) for k in range(old)])
     first, second = (dataclasses.replace(snapshot, num_entities=60) for snapshot in (FIRST, SECOND))
     method.grow(model, first)
@@ -320,8 +320,8 @@ def test_fewer_new_facts_are_learned_beside_old_questions(
         "draw",
         lambda self, size, generator: asked.append(size) or draw(self, size, generator),
     )
-    settings = SETTINGS.with_changes({"questions": 8, **changes})
-    method, model = Evergreen(settings), Model(settings)
+    config = SETTINGS.with_changes({"questions": 8, **changes})
+    method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
     assert method.batch_size(10**6) == 1500
@@ -361,8 +361,8 @@ def test_what_is_withdrawn_is_no_longer_known_by_heart(
 ) -> None:
     """(0, 0, ?) has four answers, and then fewer; only what is left is told."""
     many = as_facts([(0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4), (1, 0, 2), (2, 2, 3)])
-    settings = SETTINGS.with_changes(changes)
-    method, model = Evergreen(settings), Model(settings)
+    config = SETTINGS.with_changes(changes)
+    method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.end(model, dataclasses.replace(FIRST, train=many))
     method.retract(many[:gone])
@@ -398,8 +398,8 @@ def test_the_heart_is_carried_and_counted() -> None:
 
 @pytest.mark.parametrize("profile", [True, False])
 def test_what_is_told_is_of_old_entities_and_the_same_each_time(profile: bool) -> None:
-    settings = DISTANCE.with_changes({"batch_size": 2, "profile": profile})
-    one, other = (second_snapshot(settings)[0]._retelling for _ in range(2))
+    config = DISTANCE.with_changes({"batch_size": 2, "profile": profile})
+    one, other = (second_snapshot(config)[0]._retelling for _ in range(2))
     assert one is not None
     assert other is not None
     facts = np.concatenate([one.facts(step) for step in range(7)])
@@ -416,13 +416,13 @@ def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
 
 def test_without_a_profile_nothing_is_kept_but_counts_and_the_sums() -> None:
     graph = growing_graph()
-    settings = Settings().with_changes(
+    config = RunConfig().with_changes(
         {**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2, "profile": False}
     )
-    learned = Loop(graph, settings).run()
+    learned = Loop(graph, config).run()
     state = learned.method.state()
     assert {name.partition(".")[0] for name in state} == {"facts", "optimizer"}
     facts = sum(len(snapshot.train) for snapshot in graph.snapshots)
     assert state["facts.entity"].sum() == state["facts.relation"].sum() == 2 * facts
-    without = Loop(graph, settings.with_changes({"distillation": 0.0})).run()
+    without = Loop(graph, config.with_changes({"distillation": 0.0})).run()
     assert not torch.equal(learned.tables.entity, without.tables.entity)

@@ -41,8 +41,8 @@ def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
     backend: str, sharing: int
 ) -> None:
     expected: Tables | None = None
-    settings = EWC.with_changes({"backend": backend, "sharing": sharing})
-    for snapshot, model, method in lessons(GRAPH, settings):
+    config = EWC.with_changes({"backend": backend, "sharing": sharing})
+    for snapshot, model, method in lessons(GRAPH, config):
         here = one_fact_at_a_time(model, snapshot.index, sharing)
         if expected is not None:
             before = expected.grown_to(here.map(torch.zeros_like))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from tests.methods.hand_made import FIRST, SECOND
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.methods.fine_tune import FineTune
 from lkge.models.model import Model
 
 
 def test_old_rows_are_inherited_and_new_ones_drawn() -> None:
-    settings = Settings(dim=4)
-    method, model = FineTune(settings), Model(settings)
+    config = RunConfig(dim=4)
+    method, model = FineTune(config), Model(config)
     method.grow(model, FIRST)
     old = model.tables.clone()
     method.end(model, FIRST)

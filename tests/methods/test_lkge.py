@@ -10,7 +10,7 @@ import torch
 from tests.methods import plain_python as paper
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, Scene, moved, plain, second_snapshot
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.methods.lkge import Lkge, row_weight
 from lkge.models.model import Model
 from lkge.models.tables import Gradient, Tables
@@ -18,7 +18,7 @@ from lkge.models.tables import Gradient, Tables
 Loss = Callable[..., float]
 
 ALPHA, BETA = 0.3, 0.7
-BASE = Settings(dim=3, alpha=ALPHA, beta=BETA)
+BASE = RunConfig(dim=3, alpha=ALPHA, beta=BETA)
 BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
 OMEGAS = pytest.mark.parametrize("omega", ["printed", "squared"])
 EVERY_ENTITY, EVERY_RELATION = range(10), range(6)
@@ -85,8 +85,8 @@ def test_a_step_pays_for_the_rows_that_it_touches(backend: str, omega: str) -> N
 
 @BACKENDS
 def test_the_first_snapshot_has_the_autoencoder_alone(backend: str) -> None:
-    settings = BASE.with_changes({"backend": backend})
-    method, model = Lkge(settings), Model(settings)
+    config = BASE.with_changes({"backend": backend})
+    method, model = Lkge(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
     model.tables = moved(model.tables, 1)

@@ -64,7 +64,7 @@ def test_what_is_served_does_not_change_when_the_moments_are_kept() -> None:
     assert "moments" not in method.state()
     method.end(model, SNAPSHOTS[0])
     torch.testing.assert_close(method.served(model).entity, before)
-    heir = Mean(model.settings)
+    heir = Mean(model.config)
     heir.load_state(method.state())
     assert torch.equal(heir.served(model).entity, method.served(model).entity)
 

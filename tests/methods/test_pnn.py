@@ -22,7 +22,7 @@ def test_old_rows_are_frozen_and_new_ones_learn() -> None:
 
 def test_without_new_rows_nothing_is_learned() -> None:
     graph = growing_graph(entities=(18, 18, 18), relations=(2, 2, 2))
-    settings = SETTINGS.with_changes({"method": "pnn"})
-    tables = [model.tables.clone() for _, model, _ in lessons(graph, settings)]
+    config = SETTINGS.with_changes({"method": "pnn"})
+    tables = [model.tables.clone() for _, model, _ in lessons(graph, config)]
     assert tables[0].entity.equal(tables[2].entity)
     assert tables[0].relation.equal(tables[2].relation)

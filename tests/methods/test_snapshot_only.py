@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from tests.methods.hand_made import FIRST, SECOND
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.methods.snapshot_only import SnapshotOnly
 from lkge.models.model import Model
 
 
 def test_every_snapshot_starts_over_on_its_own_facts() -> None:
-    settings = Settings(dim=4)
-    method, model = SnapshotOnly(settings), Model(settings)
+    config = RunConfig(dim=4)
+    method, model = SnapshotOnly(config), Model(config)
     for snapshot in (FIRST, SECOND):
         method.grow(model, snapshot)
         method.begin(model, snapshot)
@@ -23,8 +23,8 @@ def test_every_snapshot_starts_over_on_its_own_facts() -> None:
 
 
 def test_before_it_starts_over_it_answers_with_what_it_has() -> None:
-    settings = Settings(dim=4)
-    method, model = SnapshotOnly(settings), Model(settings)
+    config = RunConfig(dim=4)
+    method, model = SnapshotOnly(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
     old = model.tables.entity + 1

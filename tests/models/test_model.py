@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.errors import SettingsError, UnknownName
 from lkge.models.model import INITIALISE, TRAIN, Model, stream, uses_kernels, xavier_tables
 
-SETTINGS = Settings(dim=8, seed=3)
+SETTINGS = RunConfig(dim=8, seed=3)
 
 
 def snapshot(index: int, entities: int, relations: int) -> Snapshot:
@@ -61,7 +61,7 @@ def test_a_restart_replaces_every_row() -> None:
 
 def test_draws_follow_seed_and_snapshot() -> None:
     def drawn(seed: int, index: int) -> bytes:
-        model = Model(Settings(dim=8, seed=seed))
+        model = Model(RunConfig(dim=8, seed=seed))
         return model.drawn(snapshot(index, 5, 3)).entity.numpy().tobytes()
 
     assert drawn(1, 0) == drawn(1, 0)
@@ -94,14 +94,14 @@ def test_each_purpose_has_its_own_numbers() -> None:
 def test_kernels_serve_the_cpu_unless_torch_is_wanted(
     backend: str, device: str, fused: bool
 ) -> None:
-    assert uses_kernels(Settings(backend=backend, device=device)) is fused
+    assert uses_kernels(RunConfig(backend=backend, device=device)) is fused
 
 
 def test_kernels_on_another_device_are_refused() -> None:
     with pytest.raises(SettingsError, match="backend = 'torch'"):
-        uses_kernels(Settings(backend="numba", device="cuda"))
+        uses_kernels(RunConfig(backend="numba", device="cuda"))
 
 
 def test_an_unknown_score_is_refused() -> None:
     with pytest.raises(UnknownName):
-        Model(Settings(score="no such score"))
+        Model(RunConfig(score="no such score"))

@@ -10,7 +10,7 @@ from tests.kernels.made import batch_of, gradient_of, made_batch, made_tables
 from tests.methods import plain_python as paper
 from tests.models import plain_scores as plain
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.errors import SettingsError
 from lkge.models.model import Model
 from lkge.models.objectives import FusedMargin, PlainMargin
@@ -127,7 +127,7 @@ def test_relation_prediction_by_products_and_by_autograd(
 
 
 def objective_with(**changes: Any) -> Any:
-    return Model(Settings(dim=8).with_changes(changes)).objective
+    return Model(RunConfig(dim=8).with_changes(changes)).objective
 
 
 def test_the_defaults_are_the_margin_loss_alone() -> None:
@@ -175,11 +175,11 @@ def test_a_model_expects_few_facts_with_more_n3_where_it_is_told_to() -> None:
         assert isinstance(rows, RowPenalty)
         return rows.n3
 
-    adapted = Model(Settings(score="complex", objective="softmax", n3=0.1, sparse_n3=True))
+    adapted = Model(RunConfig(score="complex", objective="softmax", n3=0.1, sparse_n3=True))
     for facts, n3 in ((1.0, 0.2), (30.0, 0.1)):
         adapted.expect(facts)
         assert n3_of(adapted) == n3
-    fixed = Model(Settings(score="complex", objective="softmax", n3=0.1))
+    fixed = Model(RunConfig(score="complex", objective="softmax", n3=0.1))
     fixed.expect(1.0)
     assert n3_of(fixed) == 0.1
 
@@ -227,7 +227,7 @@ def test_what_would_have_no_effect_is_refused(changes: dict[str, Any], fragment:
     ("objective", "negatives"), [("margin", 10), ("sampled", 10), ("softmax", 0)]
 )
 def test_how_many_negatives_an_objective_wants(objective: str, negatives: int) -> None:
-    assert Model(Settings(objective=objective)).negatives == negatives
+    assert Model(RunConfig(objective=objective)).negatives == negatives
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))

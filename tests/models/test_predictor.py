@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import config, given
 from hypothesis import strategies as st
 
 from lkge.data.answers import KnownAnswers
@@ -45,7 +45,7 @@ def made_predictor(tables: Tables, fused: bool, names: Vocabulary | None = None)
     return TablePredictor(tables.entity, tables.relation, TransE(), fused, names)
 
 
-@settings(max_examples=15, derandomize=True, deadline=None)
+@config(max_examples=15, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     size=st.integers(1, 300),

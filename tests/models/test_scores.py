@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.errors import SettingsError, UnknownName
 from lkge.models.model import Model
 from lkge.models.scores import (
@@ -215,6 +215,6 @@ def test_an_unknown_score_is_named_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", ["complex", "rotate"])
 def test_complex_coordinates_need_an_even_dimension(name: str) -> None:
-    assert score_of(Settings(score=name, dim=6)).name == name
+    assert score_of(RunConfig(score=name, dim=6)).name == name
     with pytest.raises(SettingsError, match="dim = 7 is odd; choose an even --dim"):
-        Model(Settings(score=name, dim=7))
+        Model(RunConfig(score=name, dim=7))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
 
 MakeRun = Callable[..., Results]
@@ -26,9 +26,9 @@ def _made_run(
     seed: int = 11,
     snapshots: int = 5,
     carried: int = 1_500_000,
-    **settings: Any,
+    **config: Any,
 ) -> Results:
-    dice = random.Random(f"{dataset} {method} {seed} {snapshots} {sorted(settings.items())}")
+    dice = random.Random(f"{dataset} {method} {seed} {snapshots} {sorted(config.items())}")
 
     def accuracy(value: float) -> Accuracy:
         return Accuracy(value, 0.6 * value, 1.1 * value, 1.8 * value, 1000)
@@ -48,7 +48,7 @@ def _made_run(
     return Results(
         dataset,
         method,
-        Settings(method=method, seed=seed).with_changes(settings).to_dict(),
+        RunConfig(method=method, seed=seed).with_changes(config).to_dict(),
         tuple(
             SnapshotRecord(
                 index=i,

@@ -103,7 +103,7 @@ def test_the_whole_report(make_run: MakeRun, tmp_path: Path) -> None:
 def test_names_and_settings_are_escaped(make_run: MakeRun, tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     run = make_run(evil, '"><img src=x onerror=alert(1)>', snapshots=2)
-    run = replace(run, settings={**run.settings, "<i>k</i>": "<u>v</u>"})
+    run = replace(run, config={**run.config, "<i>k</i>": "<u>v</u>"})
     write_page([run, make_run(evil)], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text("utf-8")
     tags = Reader(text).tags

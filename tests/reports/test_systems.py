@@ -51,8 +51,8 @@ def test_the_score_is_enough_where_it_tells_all_variants_apart(make_run: MakeRun
 
 def test_a_setting_that_came_later_makes_no_other_system(make_run: MakeRun) -> None:
     new, old = make_run(seed=1), make_run(seed=2)
-    known = {name: value for name, value in old.settings.items() if name != "memory"}
-    (system,) = systems_of([new, replace(old, settings=known)])
+    known = {name: value for name, value in old.config.items() if name != "memory"}
+    (system,) = systems_of([new, replace(old, config=known)])
     assert (system.name, system.seeds) == ("lkge", [1, 2])
 
 
@@ -60,8 +60,8 @@ def test_a_setting_that_came_later_and_is_another_now_tells_systems_apart(
     make_run: MakeRun,
 ) -> None:
     new, old = make_run(**EVERGREEN), make_run(**EVERGREEN)
-    known = {name: value for name, value in old.settings.items() if name != "rivals"}
-    names = [system.name for system in systems_of([new, replace(old, settings=known)])]
+    known = {name: value for name, value in old.config.items() if name != "rivals"}
+    names = [system.name for system in systems_of([new, replace(old, config=known)])]
     assert names == ["evergreen", "evergreen, rivals 1.0"]
 
 

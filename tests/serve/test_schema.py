@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, config, given
 from hypothesis import strategies as st
 from tests.serve.made import BEARER, NOBODY, threaded
 
@@ -31,7 +31,7 @@ WITHOUT_INPUT = [("GET", "/health"), ("GET", "/metrics"), ("GET", "/jobs")]
 STREAMS = [("GET", "/events"), ("GET", "/jobs/{number}/events")]
 MODES = schemathesis.GenerationMode
 
-bounded = settings(
+bounded = config(
     max_examples=20,
     deadline=None,
     database=None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.names import MappedNames
 from lkge.store import inbox
@@ -16,7 +16,7 @@ from lkge.store.inbox import FactBatch
 from lkge.store.records import ADD, INIT, Manifest, Options, VersionRecord
 from lkge.store.versions import ANSWERING, EXAM, KNOWN, MODEL, NAMES, Store
 
-SETTINGS = Settings(dataset="made", dim=2)
+SETTINGS = RunConfig(dataset="made", dim=2)
 
 
 def facts_of(version: int) -> list[tuple[str, str, str]]:

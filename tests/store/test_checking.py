@@ -328,11 +328,11 @@ def test_a_damaged_root_is_written_anew(
     facts = {"known_facts": 2 if known else 0}
     manifest = manifest_of(1, store.manifest(0).log, kind=ROLLBACK, **facts)
     store.publish(1, files_of(1), manifest)
-    settings = store.settings
+    config = store.config
     harm(store.folder / STORE)
     assert [damage.path for damage in check(store)] == [str(store.folder / STORE)]
     assert len(repair(store)) == 1
-    assert (store.settings, store.options) == (settings, Options(known=known))
+    assert (store.config, store.options) == (config, Options(known=known))
     assert check(store) == []
 
 

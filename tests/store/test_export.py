@@ -150,7 +150,7 @@ def test_a_failure_leaves_nothing(
 
 
 def test_a_method_without_rows_says_so(reader: Reader, tmp_path: Path) -> None:
-    reader.settings = dataclasses.replace(reader.settings, method="mean")
+    reader.config = dataclasses.replace(reader.config, method="mean")
     reader.predictor = object()  # type: ignore[assignment]
     with pytest.raises(DataError, match="no row of its own under the method 'mean'"):
         export(reader, tmp_path / "out", "npy")

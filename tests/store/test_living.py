@@ -13,7 +13,7 @@ from tests.learning.made import made_graph
 from tests.store.living import QUICK, bridge, made, ring
 
 from lkge import api
-from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, Settings, settings_with
+from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, RunConfig, configure
 from lkge.data.formats import Triple
 from lkge.errors import DataError, RunError, SettingsError, UnknownName
 from lkge.learning.progress import EpochFinished, Event
@@ -34,9 +34,9 @@ class Unplugged(BaseException):
     """Stands for whatever ends a process."""
 
 
-def living_settings(method: str) -> Settings:
+def living_settings(method: str) -> RunConfig:
     """As `lkge init --method` has them."""
-    return settings_with({"method": method}, living=True)
+    return configure({"method": method}, living=True)
 
 
 def bytes_of_version(graph: LivingGraph, version: int) -> dict[str, bytes]:
@@ -84,12 +84,12 @@ def test_a_graph_is_evergreen_unless_a_preset_or_a_method_is_named(tmp_path: Pat
     ]
     for number, (words, expected) in enumerate(cases):
         graph = init(tmp_path / str(number), **words, dim=8)
-        assert graph.settings == Settings().with_changes({**expected, "dim": 8})
+        assert graph.config == RunConfig().with_changes({**expected, "dim": 8})
 
 
 def test_a_preset_stands_neither_beside_settings_nor_beside_a_run(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
-        init(tmp_path / "KG", settings=Settings(), preset="paper")
+        init(tmp_path / "KG", config=RunConfig(), preset="paper")
     with pytest.raises(SettingsError, match="its own settings; leave preset out"):
         init(tmp_path / "KG", run=tmp_path / "run", preset="paper")
     assert not (tmp_path / "KG").exists()
@@ -98,7 +98,7 @@ def test_a_preset_stands_neither_beside_settings_nor_beside_a_run(tmp_path: Path
 def test_a_run_of_evergreen_goes_on_at_its_own_pace(tmp_path: Path) -> None:
     run = api.run(made_graph(), out=tmp_path / "run", dim=8, max_epochs=1, backend="torch")
     begun = init(tmp_path / "KG", run=tmp_path / "run", known=False)
-    assert begun.settings.to_dict() == {**run.results.settings, **LIVING_PRESETS["evergreen"]}
+    assert begun.config.to_dict() == {**run.results.config, **LIVING_PRESETS["evergreen"]}
     assert not any("profile" in name for name in begun.reader.model_arrays)
 
 

@@ -36,7 +36,7 @@ def truncate(path: Path) -> None:
 def test_a_new_store_has_version_0(tmp_path: Path) -> None:
     store = empty_store(tmp_path / "KG", keep=3, known=False)
     assert (store.versions(), store.newest()) == ([0], 0)
-    assert (store.settings, store.options) == (SETTINGS, Options(3, known=False))
+    assert (store.config, store.options) == (SETTINGS, Options(3, known=False))
     assert names_in(tmp_path) == ["KG"]
     assert names_in(tmp_path / "KG") == ["inbox", "store.json", "versions"]
     assert Store(tmp_path / "KG").manifest(0) == store.manifest(0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import UnknownName
 from lkge.methods import METHODS
@@ -40,8 +40,8 @@ class Unseeded(Method):
 class Deaf(Method):
     """Takes the same random numbers whatever the seed."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         model.tables = model.tables.map(torch.zeros_like)
@@ -54,8 +54,8 @@ class Deaf(Method):
 class Secretive(Method):
     """Keeps the facts of the last snapshot without saying so."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self._kept = no_facts()
 
     def facts(self, snapshot: Snapshot) -> Facts:
@@ -87,8 +87,8 @@ class Boastful(Method):
 class Stubborn(Method):
     """Does not survive a retraction."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self._spoilt = False
 
     def retract(self, facts: Facts) -> None:
@@ -124,8 +124,8 @@ class Biased(Method):
 class Amnesiac(Method):
     """Answers with a table that is not saved."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
         self._shift = 0.0
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
@@ -137,7 +137,7 @@ class Amnesiac(Method):
         return Tables(shifted, model.tables.relation)
 
 
-WRONG: list[tuple[type[Method], Callable[[Settings], None], str]] = [
+WRONG: list[tuple[type[Method], Callable[[RunConfig], None], str]] = [
     (Idle, contract.learns, "training changes nothing"),
     (Unseeded, contract.follows_its_seed, "the same seed gives different tables"),
     (Deaf, contract.follows_its_seed, "different seeds give the same tables"),
@@ -158,7 +158,7 @@ WRONG: list[tuple[type[Method], Callable[[Settings], None], str]] = [
 )
 def test_a_wrong_method_is_found_out(
     method: type[Method],
-    check: Callable[[Settings], None],
+    check: Callable[[RunConfig], None],
     complaint: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from lkge.bench.kept import require_same
-from lkge.config import Settings, from_toml, settings_with
+from lkge.config import RunConfig, configure, read_toml
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,7 @@ class Job:
     """A run to make: its name, its settings, its folder."""
 
     name: str
-    settings: Settings
+    config: RunConfig
     folder: Path
 
     @property
@@ -96,7 +96,7 @@ def run_jobs(
     """Make all runs, `at_once` at a time; `keep` is called for each that is done."""
     for job in jobs:
         if job.is_begun:
-            require_same(job.folder, from_toml(job.folder / "config.toml").to_dict(), job.settings)
+            require_same(job.folder, read_toml(job.folder / "config.toml").to_dict(), job.config)
     waiting, running, failures = deque(jobs), list[Running](), list[Failure]()
     with _stopped_by_signals():
         try:
@@ -122,16 +122,16 @@ def run_jobs(
 
 def compile_kernels(jobs: Sequence[Job], console: Console) -> None:
     """Compile the kernels once, where several runs would otherwise each compile them."""
-    if sum(job.settings.backend != "torch" for job in jobs) > 1:
+    if sum(job.config.training.backend != "torch" for job in jobs) > 1:
         console.print("compiling the kernels, unless they are cached")
         subprocess.run(COMPILER, env={**os.environ, **ONE_THREAD}, check=False)
 
 
-def run_words(settings: Settings) -> list[str]:
+def run_words(config: RunConfig) -> list[str]:
     """The words after `lkge` that learn with these settings: where the method's preset differs."""
-    defaults = settings_with({"method": settings.method}).to_dict()
+    defaults = configure({"method": config.method.name}).to_dict()
     words = ["run"]
-    for name, value in settings.to_dict().items():
+    for name, value in config.to_dict().items():
         flag = name.replace("_", "-")
         if value == defaults[name] and name not in ("dataset", "method", "seed"):
             continue
@@ -148,7 +148,7 @@ def _start(job: Job, data: Path | None) -> Running:
     if job.is_begun:
         words = ["run", "--resume", str(job.folder)]
     else:
-        words = [*run_words(job.settings), "--out", str(job.folder)]
+        words = [*run_words(job.config), "--out", str(job.folder)]
     command = [*PROGRAM, *words, *(["--data", str(data)] if data else [])]
     with job.log.open("ab") as log:
         log.write(f"$ {shlex.join(command)}\n".encode())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lkge.bench.study import PAPER, Cell, Study, short_name, study_named
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.files import write_bytes_atomically
 from lkge.errors import RunError, SettingsError
 from lkge.evaluation.results import Results
@@ -62,7 +62,7 @@ def kept_cells(study: Study, folder: Path) -> dict[Cell, Results]:
                 cell = study.cell(entrant, dataset, seed)
                 file = kept_file(folder, cell)
                 found[cell] = read_results(file)
-                require_same(file, found[cell].settings, cell.settings)
+                require_same(file, found[cell].config, cell.config)
     return found
 
 
@@ -73,16 +73,16 @@ def keep(results: Path, file: Path) -> None:
     write_bytes_atomically(file, results.read_bytes())
 
 
-def require_same(place: Path, there: Mapping[str, object], wanted: Settings) -> None:
+def require_same(place: Path, there: Mapping[str, object], wanted: RunConfig) -> None:
     """Refuse what was made with other settings. What it does not say had its default."""
     try:
-        settings = Settings().with_changes(there).to_dict()
+        config = RunConfig().with_changes(there).to_dict()
     except SettingsError as error:
         raise RunError(f"{place}: {error}; move it away") from error
     for name, value in wanted.to_dict().items():
-        if name not in ANYWHERE and settings[name] != value:
+        if name not in ANYWHERE and config[name] != value:
             raise RunError(
-                f"{place}: was made with {name} = {settings[name]!r}, but {value!r} is wanted; "
+                f"{place}: was made with {name} = {config[name]!r}, but {value!r} is wanted; "
                 "move it away to run it again, or choose another folder with --out"
             )
 

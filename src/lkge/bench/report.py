@@ -69,7 +69,7 @@ def draw(study: Study, kept: Mapping[Cell, Results]) -> dict[str, Figure]:
     raced = [
         run
         for cell, run in whole.items()
-        if cell.entrant.name in study.race and cell.settings.seed == study.seeds[0]
+        if cell.entrant.name in study.race and cell.config.training.seed == study.seeds[0]
     ]
     drawings = (
         (figures.mrr_over_snapshots, changed),
@@ -98,8 +98,8 @@ def kept_lines(study: Study, folder: Path) -> dict[str, list[Line]]:
 
 def _introduction(study: Study) -> str:
     name = study.name if study.name in STUDIES else f"{study.name}.toml"
-    settings = ", ".join(f"{key} {value}" for key, value in study.settings.items())
-    common = f"Settings of every run: {settings}." if settings else ""
+    config = ", ".join(f"{key} {value}" for key, value in study.config.items())
+    common = f"Settings of every run: {config}." if config else ""
     parts = [f"# {study.title}", INTRODUCTION.format(study=name), common, study.notes.strip()]
     return "\n\n".join(filter(None, parts))
 

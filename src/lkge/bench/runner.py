@@ -34,9 +34,9 @@ def run_study(study: Study, cells: Sequence[Cell], work: Work, console: Console)
     """
     kept = kept_cells(study, work.out)
     wanted = [cell for cell in cells if cell not in kept]
-    for dataset in dict.fromkeys(cell.settings.dataset for cell in wanted):
+    for dataset in dict.fromkeys(cell.config.dataset.name for cell in wanted):
         load(dataset, work.data)
-    jobs = [Job(cell.name, cell.settings, work.runs / cell.name) for cell in wanted]
+    jobs = [Job(cell.name, cell.config, work.runs / cell.name) for cell in wanted]
     if work.jobs > 1:
         compile_kernels(jobs, console)
     files = {cell.name: kept_file(work.out, cell) for cell in wanted}

@@ -17,7 +17,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from lkge.config import PRESETS, Settings
+from lkge.config import PRESETS, RunConfig
 from lkge.errors import SettingsError, UnknownName
 
 PAPER, BEYOND, SCORES = "paper", "beyond", "scores"
@@ -35,7 +35,7 @@ class Entrant:
     own seeds and datasets, and the title of its group where the study has some."""
 
     name: str
-    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    config: Mapping[str, Any] = field(default_factory=dict, hash=False)
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     seeds: tuple[int, ...] = ()
     datasets: tuple[str, ...] = ()
@@ -62,17 +62,17 @@ class Cell:
     """One run of a study."""
 
     entrant: Entrant
-    settings: Settings
+    config: RunConfig
 
     @property
     def dataset(self) -> str:
         """The short name of its dataset."""
-        return short_name(self.settings.dataset)
+        return short_name(self.config.dataset.name)
 
     @property
     def name(self) -> str:
         """What its files are called: `ENTITY-lkge-no-transfer-11`."""
-        return f"{self.dataset}-{self.entrant.slug}-{self.settings.seed}"
+        return f"{self.dataset}-{self.entrant.slug}-{self.config.training.seed}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Study:
     datasets: tuple[str, ...]
     entrants: Mapping[str, Entrant]
     preset: str = PAPER
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = (11,)
     printed: Printed = field(default_factory=dict)
     mrr_change_of: str = "lkge"
@@ -123,11 +123,11 @@ class Study:
 
     def cell(self, entrant: Entrant, dataset: str, seed: int) -> Cell:
         """One run: the settings of all, of its method, of its variant; each also by dataset."""
-        chosen = {**PRESETS[self.preset], **self.settings}
+        chosen = {**PRESETS[self.preset], **self.config}
         for part in (self.entrants.get(entrant.method, entrant), entrant):
-            chosen |= {**part.settings, **part.on.get(short_name(dataset), {})}
+            chosen |= {**part.config, **part.on.get(short_name(dataset), {})}
         chosen |= {"dataset": dataset, "method": entrant.method, "seed": seed}
-        return Cell(entrant, Settings().with_changes(chosen))
+        return Cell(entrant, RunConfig().with_changes(chosen))
 
     def including(self, datasets: Iterable[str], systems: Iterable[str]) -> Study:
         """The study with these datasets and systems, should it not have them already."""
@@ -200,12 +200,12 @@ def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
     return Study(entrants=entrants, **whole)
 
 
-def _in_group(entrant: Entrant, key: str, title: str, settings: Mapping[str, Any]) -> Entrant:
+def _in_group(entrant: Entrant, key: str, title: str, config: Mapping[str, Any]) -> Entrant:
     """METHOD:KEY, with the settings of its group on top of its own."""
     return replace(
         entrant,
         name=f"{entrant.name}:{key}",
-        settings={**entrant.settings, **settings},
+        config={**entrant.config, **config},
         group=title,
     )
 

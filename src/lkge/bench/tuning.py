@@ -16,7 +16,7 @@ from typing import Any
 
 from lkge.bench.jobs import Failure, Job, Watch, run_jobs, run_words
 from lkge.bench.kept import RESULTS, read_results, require_same
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError, SettingsError
 
@@ -47,16 +47,16 @@ class Search:
     """Trials so far, kept in a file as they come. `settings` are those that are not searched."""
 
     folder: Path
-    settings: Settings
+    config: RunConfig
     space: Space
     trials: list[Trial] = field(default_factory=list)
 
     @classmethod
-    def opened(cls, folder: Path, settings: Settings, space: Space) -> Search:
+    def opened(cls, folder: Path, config: RunConfig, space: Space) -> Search:
         """A new search, or one that was begun in that folder with the same settings and space."""
-        search, file = cls(folder, settings, space), folder / FILE
+        search, file = cls(folder, config, space), folder / FILE
         if file.exists():
-            search.trials += _read_trials(file, settings, space)
+            search.trials += _read_trials(file, config, space)
         return search
 
     @property
@@ -65,9 +65,9 @@ class Search:
         known = [trial for trial in self.trials if not math.isnan(trial.valid_mrr)]
         return max(known, key=lambda trial: trial.valid_mrr, default=None)
 
-    def with_choice(self, choice: Choice) -> Settings:
+    def with_choice(self, choice: Choice) -> RunConfig:
         """All settings of a trial."""
-        return self.settings.with_changes(choice)
+        return self.config.with_changes(choice)
 
     def job(self, choice: Choice) -> Job:
         """The run of a trial."""
@@ -79,7 +79,7 @@ class Search:
         records = read_results(job.folder / RESULTS).snapshots
         self.trials.append(
             Trial(
-                choice={name: getattr(job.settings, name) for name in self.space},
+                choice={name: getattr(job.config, name) for name in self.space},
                 valid_mrr=records[-1].union_valid_mrr,
                 epochs=sum(record.epochs for record in records),
                 seconds=sum(record.seconds for record in records),
@@ -90,7 +90,7 @@ class Search:
     def to_json(self) -> dict[str, Any]:
         """A plain tree for `json.dump`; a validation MRR that is not known is null."""
         return {
-            "settings": self.settings.to_dict(),
+            "settings": self.config.to_dict(),
             "space": {name: list(values) for name, values in self.space.items()},
             "trials": [_plain(trial) for trial in self.trials],
             "best": _plain(self.best) if self.best else None,
@@ -127,15 +127,15 @@ class Search:
         if trials is None:
             return rest
         wanted = min(trials - len(tried), len(rest), jobs)
-        suggested = suggestions(self.space, self.trials, self.settings.seed)
+        suggested = suggestions(self.space, self.trials, self.config.training.seed)
         return list(islice((each for each in suggested if each in rest), max(wanted, 0)))
 
 
-def space_of(tunes: Space, settings: Settings, *, base: bool) -> Space:
+def space_of(tunes: Space, config: RunConfig, *, base: bool) -> Space:
     """What a method tunes of its own; the base model's grid if it is wanted or there is nothing."""
     space = BASE if base or not tunes else tunes
     for choice in grid(space):
-        settings.with_changes(choice)
+        config.with_changes(choice)
     return space
 
 
@@ -191,7 +191,7 @@ def _plain(trial: Trial) -> dict[str, Any]:
     return {**asdict(trial), "valid_mrr": known}
 
 
-def _read_trials(file: Path, settings: Settings, space: Space) -> list[Trial]:
+def _read_trials(file: Path, config: RunConfig, space: Space) -> list[Trial]:
     try:
         tree = json.loads(file.read_text(encoding="utf-8"))
         trials = [
@@ -206,7 +206,7 @@ def _read_trials(file: Path, settings: Settings, space: Space) -> list[Trial]:
         there, searched = tree["settings"], tree["space"]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file}: not a search for settings: {error}; move it away") from error
-    require_same(file, there, settings)
+    require_same(file, there, config)
     if searched != {name: list(values) for name, values in space.items()}:
         raise RunError(
             f"{file}: searched other choices, {searched}; move it away, or choose another "

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from lkge.config import Settings, changes_in, settings_with
+from lkge.config import RunConfig, changes_in, configure
 
 GRAPH, MODEL, TRAINING = "Graph and method", "Model", "Training"
 STRENGTH, LKGE, MACHINE = "What a method keeps, and how strongly", "LKGE", "Machine"
@@ -74,10 +74,10 @@ def option(name: str) -> str:
 
 def settings_from(
     config: Path | None, flags: Mapping[str, Any], preset: str | None, *, living: bool = False
-) -> Settings:
+) -> RunConfig:
     """A flag outweighs the file, and the file outweighs the preset."""
     file = {} if config is None else changes_in(config)
-    return settings_with({**file, **flags}, preset, living=living)
+    return configure({**file, **flags}, preset, living=living)
 
 
 def takes_settings(
@@ -99,15 +99,15 @@ def takes_settings(
     parameters = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         *(parameter for parameter in own if parameter.name != "flags"),
-        *_setting_parameters(names, settings_with({}, living=living)),
+        *_setting_parameters(names, configure({}, living=living)),
     ]
     with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_flags.__annotations__ = {each.name: each.annotation for each in parameters}
     return with_flags
 
 
-def _setting_parameters(names: Iterable[str], base: Settings) -> list[inspect.Parameter]:
-    types = get_type_hints(Settings)
+def _setting_parameters(names: Iterable[str], base: RunConfig) -> list[inspect.Parameter]:
+    types = get_type_hints(RunConfig)
     return [
         inspect.Parameter(
             name,

@@ -85,7 +85,7 @@ def init(
             graph.add(facts, valid=valid, source=_names(files), listener=listener)
     if as_json:
         log = [dataclasses.asdict(record) for record in graph.log()]
-        print_json({"folder": str(kg), "settings": graph.settings.to_dict(), "log": log})
+        print_json({"folder": str(kg), "settings": graph.config.to_dict(), "log": log})
         return
     _show(graph.log()[1:])
     advice = f"{kg} is made. To teach it facts: {add_line(kg)} FILE…"
@@ -155,8 +155,8 @@ def _begun(
     from lkge import living
 
     if run is None:
-        settings = settings_from(config, flags, preset, living=True)
-        return living.init(kg, settings=settings, **options)
+        config = settings_from(config, flags, preset, living=True)
+        return living.init(kg, config=config, **options)
     if config is not None:
         raise SettingsError(
             "--from-run goes on with the settings of the run: "
@@ -184,7 +184,7 @@ def _learning(graph: LivingGraph, quiet: bool, events: bool = False) -> Iterator
         if events:
             yield JsonLines(sys.stdout)
         else:
-            with progress(console(stderr=True), graph.settings.patience, quiet) as listener:
+            with progress(console(stderr=True), graph.config.training.patience, quiet) as listener:
                 yield listener
     except KeyboardInterrupt:
         kept = f"The facts are kept. To go on: {add_line(graph.store.folder)}"

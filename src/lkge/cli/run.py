@@ -26,7 +26,7 @@ from lkge.cli.output import (
     require_unused,
     say_warning,
 )
-from lkge.config import Settings, from_toml
+from lkge.config import RunConfig, read_toml
 from lkge.errors import RunError, SettingsError
 
 if TYPE_CHECKING:
@@ -55,23 +55,26 @@ def command(
     """Learn a growing graph, snapshot by snapshot, and keep what was learned in a run folder."""
     if resume is not None:
         _refuse_beside_resume(flags, preset=preset, config=config, out=out)
-        settings, folder = _settings_of(resume), resume
+        config, folder = _settings_of(resume), resume
     else:
-        settings = settings_from(config, flags, preset)
-        folder = out or default_folder(settings)
+        config = settings_from(config, flags, preset)
+        folder = out or default_folder(config)
         again = f"--resume {shlex.quote(str(folder))}"
         require_unused(folder, f"go on with it by {again}, or name another folder with --out")
     screen = console(stderr=as_json)
     with _stoppable(folder, data):
-        learn = _again(folder, data) if resume else _anew(folder, data, settings)
-        with progress(screen, settings.patience, quiet) as listener:
+        learn = _again(folder, data) if resume else _anew(folder, data, config)
+        with progress(screen, config.training.patience, quiet) as listener:
             done = learn(listener=listener)
     _show(done, screen, as_json)
 
 
-def default_folder(settings: Settings) -> Path:
+def default_folder(config: RunConfig) -> Path:
     """`runs/<dataset>-<method>-<seed>`; a dataset given as a path lends its last name."""
-    return Path("runs") / f"{short_name(settings.dataset)}-{settings.method}-{settings.seed}"
+    return (
+        Path("runs")
+        / f"{short_name(config.dataset.name)}-{config.method.name}-{config.training.seed}"
+    )
 
 
 def resume_line(folder: Path, data: Path | None = None) -> str:
@@ -89,21 +92,21 @@ def _refuse_beside_resume(flags: Mapping[str, Any], **others: object) -> None:
         )
 
 
-def _settings_of(folder: Path) -> Settings:
+def _settings_of(folder: Path) -> RunConfig:
     config = folder / "config.toml"
     if not config.is_file():
         raise RunError(f"{folder}: not a run folder: it has no config.toml")
-    return from_toml(config)
+    return read_toml(config)
 
 
-def _anew(folder: Path, data: Path | None, settings: Settings) -> Callable[..., Run]:
+def _anew(folder: Path, data: Path | None, config: RunConfig) -> Callable[..., Run]:
     """What learns the graph of the settings; the graph is loaded here and now."""
     from lkge import api
 
-    graph = api.load(settings.dataset, data)
+    graph = api.load(config.dataset.name, data)
     for warning in graph.warnings:
         say_warning(warning)
-    return partial(api.run, graph, out=folder, settings=settings)
+    return partial(api.run, graph, out=folder, config=config)
 
 
 def _again(folder: Path, data: Path | None) -> Callable[..., Run]:

@@ -25,7 +25,7 @@ from lkge.errors import SettingsError
 
 if TYPE_CHECKING:
     from lkge.bench.tuning import Search
-    from lkge.config import Settings
+    from lkge.config import RunConfig
     from lkge.reports.tables import Grid
 
 
@@ -62,11 +62,11 @@ def command(
     from lkge.methods import method_named
     from lkge.reports.tables import rich_table
 
-    settings = settings_from(config, flags, preset)
-    choices = space_of(method_named(settings.method).tunes, settings, base=space == "base")
+    config = settings_from(config, flags, preset)
+    choices = space_of(method_named(config.method.name).tunes, config, base=space == "base")
     _refuse_tuned(flags, choices)
-    search = Search.opened(out or default_folder(settings), settings, choices)
-    load(settings.dataset, data)
+    search = Search.opened(out or default_folder(config), config, choices)
+    load(config.dataset.name, data)
     screen = console(stderr=as_json)
     total = min(trials or len(grid(choices)), len(grid(choices)))
     if jobs > 1 and len(search.trials) < total:
@@ -88,9 +88,9 @@ def command(
         raise typer.Exit(SOME_FAILED)
 
 
-def default_folder(settings: Settings) -> Path:
+def default_folder(config: RunConfig) -> Path:
     """`runs/tune-DATASET-METHOD`."""
-    return Path("runs") / f"tune-{short_name(settings.dataset)}-{settings.method}"
+    return Path("runs") / f"tune-{short_name(config.dataset.name)}-{config.method.name}"
 
 
 def trial_grid(search: Search) -> Grid:
@@ -107,7 +107,7 @@ def trial_grid(search: Search) -> Grid:
         )
         for trial in search.trials
     ]
-    title = f"{search.settings.method} on {search.settings.dataset}"
+    title = f"{search.config.method.name} on {search.config.dataset.name}"
     columns = ("Settings", "Validation MRR", "Epochs", "Time")
     return Grid(title, columns, (tuple(rows),), note="Chosen by validation facts alone.")
 

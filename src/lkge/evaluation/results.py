@@ -97,7 +97,7 @@ class Results:
 
     dataset: str
     method: str
-    settings: Mapping[str, Any]
+    config: Mapping[str, Any]
     snapshots: tuple[SnapshotRecord, ...] = ()
     protocols: Mapping[str, ProtocolResult] = field(
         default_factory=lambda: {name: ProtocolResult() for name in PROTOCOLS}
@@ -115,7 +115,7 @@ class Results:
 
     def to_json(self) -> dict[str, Any]:
         """A plain tree for `json.dump`; a number that is not there (nan) is null."""
-        tree = {**asdict(self), "settings": dict(self.settings)}
+        tree = {**asdict(self), "settings": dict(self.config)}
         return {"format": FORMAT, **nan_to_none(tree)}
 
     @classmethod
@@ -124,7 +124,7 @@ class Results:
         return cls(
             dataset=tree["dataset"],
             method=tree["method"],
-            settings=tree["settings"],
+            config=tree["settings"],
             snapshots=tuple(SnapshotRecord(**_none_to_nan(record)) for record in tree["snapshots"]),
             protocols={name: _protocol(part) for name, part in tree["protocols"].items()},
         )

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches, question_batches, refutations
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
@@ -89,10 +89,10 @@ class Fit:
         self._valid: Facts = method.validation(snapshot)
         model.expect(max(1.0, method.facts_per_entity(self._edges, snapshot)))
         self._objective = method.objective(model)
-        self._optimizer: Optimizer = optimizer_of(model.settings, model.tables, model.fused)
+        self._optimizer: Optimizer = optimizer_of(model.config, model.tables, model.fused)
         self._carries_optimizer = self._take_up(method.optimizer_state())
         self._gradient = Gradient.like(model.tables)
-        self._mean = Average.of(model.tables) if model.settings.averaging else None
+        self._mean = Average.of(model.tables) if model.config.training.parameter_averaging else None
         self._best: Tables | None = None
         self._best_working: State = {}
         self._best_optimizer: State = {}
@@ -134,13 +134,13 @@ class Fit:
         learned = course.epochs_without_gain >= method.patience(self.snapshot)
         return (
             not self._num_edges
-            or course.epochs >= self._settings.max_epochs
+            or course.epochs >= self.config.training.max_epochs
             or (learned and course.epochs >= method.fewest_epochs)
         )
 
     @property
-    def _settings(self) -> Settings:
-        return self.model.settings
+    def _config(self) -> RunConfig:
+        return self.model.config
 
     def _epoch(self, listener: Listener) -> None:
         started = time.perf_counter()
@@ -158,7 +158,7 @@ class Fit:
             self._best = self._answering.clone()
             self._best_working = _copies(self.method.working_state())
             self._best_optimizer = _copies(self._carried_optimizer())
-        if course.is_gain(gained, self._settings.least_gain):
+        if course.is_gain(gained, self.config.training.min_relative_gain):
             course.gain_mrr, course.gain_epoch = gained, course.epochs
         listener(
             EpochFinished(
@@ -191,14 +191,23 @@ class Fit:
 
     def _batches(self) -> Iterator[Batch]:
         """One epoch: the facts, then those that no longer hold."""
-        settings = self._settings
-        generator = stream(settings.seed, TRAIN, self.snapshot.index, self.course.epochs)
+        config = self._config
+        generator = stream(config.training.seed, TRAIN, self.snapshot.index, self.course.epochs)
         negatives = self.method.negatives(self.model)
         size, entities = self.method.batch_size(self._num_edges), self.snapshot.num_entities
         return chain(
-            batches(self._edges, size, negatives, entities, generator, settings.sharing)
+            batches(
+                self._edges,
+                size,
+                negatives,
+                entities,
+                generator,
+                config.training.negatives_shared_by,
+            )
             if negatives
-            else question_batches(self._edges, size, generator, entities, settings.rivals),
+            else question_batches(
+                self._edges, size, generator, entities, config.training.candidate_fraction
+            ),
             refutations(self._retracted, size, max(1, negatives), entities, generator),
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
 from lkge.evaluation.ranking import Examiner, Validator
 from lkge.evaluation.results import (
@@ -65,9 +65,9 @@ class Learned:
         return learned_tensors(self.model, self.method)
 
 
-def restored(settings: Settings, tensors: Mapping[str, Tensor]) -> tuple[Model, Method]:
+def restored(config: RunConfig, tensors: Mapping[str, Tensor]) -> tuple[Model, Method]:
     """Model and method from what they have learned."""
-    model, method = Model(settings), method_named(settings.method)(settings)
+    model, method = Model(config), method_named(config.method.name)(config)
     _restore(model, method, tensors)
     return model, method
 
@@ -102,16 +102,16 @@ class Loop:
     def __init__(
         self,
         graph: GrowingGraph,
-        settings: Settings,
+        config: RunConfig,
         checkpoints: Checkpoints | None = None,
         listener: Listener = ignore,
         seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
     ) -> None:
         self.graph = graph
-        self.settings = settings
-        self.results = Results(graph.name, settings.method, settings.to_dict())
-        self._model = Model(settings)
-        self._method: Method = method_named(settings.method)(settings)
+        self.config = config
+        self.results = Results(graph.name, config.method.name, config.to_dict())
+        self._model = Model(config)
+        self._method: Method = method_named(config.method.name)(config)
         self._examiner = Examiner(graph)
         self._checkpoints = checkpoints
         self.listener = listener
@@ -128,7 +128,7 @@ class Loop:
         self.listener(
             RunStarted(
                 dataset=self.graph.name,
-                method=self.settings.method,
+                method=self.config.method.name,
                 snapshots=len(self.graph),
                 snapshot=first,
                 epochs_done=saved.progress["course"]["epochs"] if saved and saved.epoch else 0,
@@ -166,7 +166,7 @@ class Loop:
                 train_facts=fit.num_facts,
                 entities=snapshot.num_entities,
                 relations=snapshot.num_relations,
-                max_epochs=self.settings.max_epochs,
+                max_epochs=self.config.training.max_epochs,
             )
         )
         fit.run(self.listener, self._saver(fit))

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.kernels import updates
 from lkge.kernels.rows import RowGradient
 from lkge.models.tables import Gradient, Tables
@@ -121,10 +121,10 @@ class RowAdagrad:
         self.sums = Tables.from_named(state, "sums")
 
 
-def optimizer_of(settings: Settings, tables: Tables, fused: bool) -> Optimizer:
+def optimizer_of(config: RunConfig, tables: Tables, fused: bool) -> Optimizer:
     """The optimizer of a run, for these tables."""
-    kind = RowAdagrad if settings.optimizer == "adagrad" else RowAdam
-    return kind(tables, settings.learning_rate, fused)
+    kind = RowAdagrad if config.training.optimizer == "adagrad" else RowAdam
+    return kind(tables, config.training.learning_rate, fused)
 
 
 def grown(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:

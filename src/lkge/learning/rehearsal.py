@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lkge.config import PRESETS, Settings, settings_with
+from lkge.config import PRESETS, RunConfig, configure
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.learning.loop import Loop
@@ -15,15 +15,15 @@ DECISIVE = ("score", "objective", "optimizer", "relation_weight")
 """Settings that decide which kernels a run uses."""
 
 
-def rehearse(settings: Settings, listener: Listener) -> None:
+def rehearse(config: RunConfig, listener: Listener) -> None:
     """Learn two tiny snapshots with LKGE, which uses every kernel of its score, objective and
     optimizer, and with the method itself, which may have its own; and forget them."""
-    if not uses_kernels(settings):
+    if not uses_kernels(config):
         return
     listener(Compiling())
-    chosen = {name: getattr(settings, name) for name in DECISIVE}
-    tiny = Settings(dim=8, max_epochs=1, components=2, active_components=1).with_changes(chosen)
-    for method in sorted({"lkge", settings.method}):
+    chosen = {name: getattr(config, name) for name in DECISIVE}
+    tiny = RunConfig(dim=8, max_epochs=1, components=2, active_components=1).with_changes(chosen)
+    for method in sorted({"lkge", config.method.name}):
         Loop(_tiny_graph(), tiny.with_changes({"method": method})).run()
 
 
@@ -45,4 +45,4 @@ def _facts(*facts: tuple[int, int, int]) -> Facts:
 
 if __name__ == "__main__":
     for preset in PRESETS:
-        rehearse(settings_with({}, preset), ignore)
+        rehearse(configure({}, preset), ignore)

@@ -29,7 +29,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.errors import LkgeError, UnknownName
 from lkge.models.model import Model
@@ -61,8 +61,8 @@ class Method:
     fewest_epochs: ClassVar[int] = 1
     """Epochs of a snapshot, whatever validation says, unless the settings allow fewer."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, run: RunConfig) -> None:
+        self.run = run
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Add rows for what is new; by default they are drawn at random."""
@@ -94,11 +94,11 @@ class Method:
 
     def patience(self, snapshot: Snapshot) -> int:
         """Epochs without a gain after which the snapshot is learned."""
-        return self.settings.patience
+        return self.run.training.patience
 
     def batch_size(self, facts: int) -> int:
         """The facts of a batch, of so many in an epoch, inverses among them."""
-        return self.settings.batch_size
+        return self.run.training.batch_size
 
     def negatives(self, model: Model) -> int:
         """The corruptions that its objective wants for each fact of a batch."""

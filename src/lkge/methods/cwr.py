@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
@@ -31,10 +31,10 @@ class Cwr(Method):
     keeps: ClassVar[str] = "one count a row"
     rowwise = True
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._past = no_counts()
-        self._consolidated = no_tables(settings.dim, settings.device)
+        self._consolidated = no_tables(run.model.dim, run.training.device)
 
     def retract(self, facts: Facts) -> None:
         """They no longer count."""
@@ -50,10 +50,10 @@ class Cwr(Method):
         new = fact_counts(snapshot.train, snapshot)
         past = padded(self._past, new)
         share = new.map(lambda counts, before: counts / (counts + before).clamp(min=1), past)
-        share = share.to(self.settings.device)
+        share = share.to(self.run.training.device)
         model.tables = self._consolidated.map(merged, model.tables, share)
         self._past = past.map(torch.add, new)
-        self._consolidated = no_tables(self.settings.dim, self.settings.device)
+        self._consolidated = no_tables(self.run.model.dim, self.run.training.device)
 
     def state(self) -> State:
         """The counts |N(x)| over all snapshots so far."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.base import register
@@ -37,19 +37,19 @@ class Dicgrl(Rehearsal):
     name: ClassVar[str] = "dicgrl"
     summary: ClassVar[str] = "vectors in components; replay old facts that share them"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        reals = score_of(settings).reals
-        self.division = Division(settings.components, settings.active_components, reals)
-        if settings.dim % (reals * settings.components):
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        reals = score_of(run).reals
+        self.division = Division(run.method.components, run.method.active_components, reals)
+        if run.model.dim % (reals * run.method.components):
             raise SettingsError(
-                f"dicgrl divides dim = {settings.dim} into components = {settings.components}: "
-                f"choose a dim that is a multiple of {reals * settings.components}, or others"
+                f"dicgrl divides dim = {run.model.dim} into components = {run.method.components}: "
+                f"choose a dim that is a multiple of {reals * run.method.components}, or others"
             )
-        if settings.active_components > settings.components:
+        if run.method.active_components > run.method.components:
             raise SettingsError(
-                f"active_components = {settings.active_components} is out of range: "
-                f"there are components = {settings.components}"
+                f"active_components = {run.method.active_components} is out of range: "
+                f"there are components = {run.method.components}"
             )
         self._masks = np.empty(0, dtype=np.int64)
 
@@ -57,12 +57,12 @@ class Dicgrl(Rehearsal):
         """Draw the attention of new relations."""
         super().grow(model, snapshot)
         known = model.tables.extra.get(ATTENTION, torch.empty(0, self.division.components))
-        generator = stream(self.settings.seed, ATTEND, snapshot.index)
+        generator = stream(self.run.training.seed, ATTEND, snapshot.index)
         shape = (2 * snapshot.num_relations, self.division.components)
         drawn = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32))
         model.tables.extra = {
             ATTENTION: torch.cat([known, drawn[len(known) :].to(known.device)]).to(
-                self.settings.device
+                self.run.training.device
             )
         }
 
@@ -81,11 +81,11 @@ class Dicgrl(Rehearsal):
         if self.division.components == 1:
             return model.objective
         kind = FusedDividedMargin if model.fused else DividedMargin
-        return kind(self.division, model.score, self.settings.margin)
+        return kind(self.division, model.score, self.run.training.margin)
 
     def negatives(self, model: Model) -> int:
         """The margin loss needs some."""
-        return model.negatives if self.division.components == 1 else self.settings.negatives
+        return model.negatives if self.division.components == 1 else self.run.training.negatives
 
     def predictor(self, model: Model) -> Predictor:
         """Every relation ranks entities as it sees them."""

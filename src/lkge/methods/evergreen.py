@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.counts import (
@@ -82,15 +82,15 @@ class Evergreen(Method):
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (1.0, 2.0, 3.0)}
     fewest_epochs: ClassVar[int] = 3
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.rowwise = not settings.profile
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        self.rowwise = not run.method.query_counts
         self._profile = self._asked = Profile()
         self._past = no_counts()
         self._withdrawn = no_facts()
         self._optimizer: State = {}
-        self._old = no_tables(settings.dim, settings.device)
-        self._heart = _heart_of(settings)
+        self._old = no_tables(run.model.dim, run.training.device)
+        self._heart = _heart_of(run)
         self._distillation: Distillation | None = None
         self._retelling: Retelling | None = None
         self._share = self._told = 0.0
@@ -101,7 +101,7 @@ class Evergreen(Method):
     def retract(self, facts: Facts) -> None:
         """They no longer count, and are neither asked again nor known by heart."""
         if self._heart is not None:
-            generator = stream(self.settings.seed, HEART, self._snapshot, len(facts))
+            generator = stream(self.run.training.seed, HEART, self._snapshot, len(facts))
             self._heart = self._heart.without(facts, self._profile, generator)
         self._profile = self._profile.without(facts)
         self._past = without(self._past, facts)
@@ -111,7 +111,7 @@ class Evergreen(Method):
         """Keep the tables as the teacher, draw new rows."""
         self._old = model.tables.clone()
         super().grow(model, snapshot)
-        if self.settings.transfer:
+        if self.config.transfer:
             model.tables = transfer(model.score, snapshot.train, model.tables, self._old)
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
@@ -121,10 +121,12 @@ class Evergreen(Method):
         new = len(snapshot.train) + REFUTATION * len(self._withdrawn)
         self._share = old / max(1, old + new)
         if self._share:
-            self._asked = self._profile if self.settings.profile else self._recollected(model, new)
+            self._asked = (
+                self._profile if self.config.query_counts else self._recollected(model, new)
+            )
         if len(self._asked.counts) and self._share:
             self._told = self._told_share
-            if _products(self.settings) is not None:
+            if _products(self.run) is not None:
                 self._beside = self._told * BESIDE_TOLD + (1 - self._told) * BESIDE_HELD
             if self._told < 1:
                 self._distillation = distillation(model.score, self._old, model.fused)
@@ -135,7 +137,7 @@ class Evergreen(Method):
         """δ, as given where it is 1 at most. What is more counts as far as new facts have nothing
         new in them, as others are learned in a row of their own; and less in a dense graph, where
         they answer questions that have many answers."""
-        given = self.settings.distillation
+        given = self.config.replay_weight
         if given <= 1:
             return given
         known = self.facts_per_entity(with_inverses(snapshot.train), snapshot)
@@ -145,9 +147,9 @@ class Evergreen(Method):
     @property
     def _told_share(self) -> float:
         """κ: all where answers cannot be held, none where nobody knows how many there were."""
-        if _products(self.settings) is None:
+        if _products(self.run) is None:
             return 1.0
-        return self.settings.told if self.settings.profile else 0.0
+        return self.config.replay_share if self.config.query_counts else 0.0
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -156,12 +158,12 @@ class Evergreen(Method):
     def batch_size(self, facts: int) -> int:
         """Smaller where old questions are asked beside new facts, and where an epoch would have few
         steps."""
-        wanted = math.ceil(self._beside * self.settings.batch_size)
+        wanted = math.ceil(self._beside * self.run.training.batch_size)
         return min(wanted, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
 
     def patience(self, snapshot: Snapshot) -> int:
         """More where epochs are short; but what is added to a graph of rows is learned at once."""
-        given, edges = self.settings.patience, 2 * len(snapshot.train)
+        given, edges = self.run.training.patience, 2 * len(snapshot.train)
         if not edges or (self.rowwise and num_facts(self._past)):
             return given
         needed = math.ceil(ENOUGH_STEPS * self.batch_size(edges) / edges)
@@ -172,7 +174,7 @@ class Evergreen(Method):
         facts = super().validation(snapshot)
         if len(facts) <= VALIDATED:
             return facts
-        generator = stream(self.settings.seed, VALIDATE, snapshot.index)
+        generator = stream(self.run.training.seed, VALIDATE, snapshot.index)
         return facts[np.sort(generator.choice(len(facts), VALIDATED, replace=False))]
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
@@ -182,11 +184,11 @@ class Evergreen(Method):
         for part in gradient:
             part.scale(1 - self._share)
         told, loss = self._told * self._share, 0.0
-        generator = stream(self.settings.seed, ASK, self._snapshot, self._steps)
+        generator = stream(self.run.training.seed, ASK, self._snapshot, self._steps)
         if self._retelling is not None:
             loss += self._retelling.add_gradient(model, told, self._steps, gradient, generator)
         if self._distillation is not None:
-            held = math.ceil((1 - self._told) * self.settings.questions)
+            held = math.ceil((1 - self._told) * self.config.replay_queries)
             asked, shares = self._asked.draw(held, generator)
             weights = (self._share - told) * shares
             loss += self._distillation.add_gradient(model.tables, asked, weights, gradient)
@@ -198,7 +200,7 @@ class Evergreen(Method):
 
     def optimizer_state(self) -> State | None:
         """The sums of the last snapshot."""
-        return self._optimizer if self.settings.carried_sums else None
+        return self._optimizer if self.config.carry_optimizer_state else None
 
     def keep_optimizer(self, state: State) -> None:
         """See `Method`."""
@@ -207,11 +209,11 @@ class Evergreen(Method):
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Remember which questions were answered, and forget the answers, but by heart."""
         if self._heart is not None:
-            generator = stream(self.settings.seed, HEART, snapshot.index)
+            generator = stream(self.run.training.seed, HEART, snapshot.index)
             self._heart = self._heart.with_facts(
                 snapshot.train, model.tables, self._profile, generator
             )
-        if self.settings.profile:
+        if self.config.query_counts:
             self._profile = self._profile.with_facts(snapshot.train)
         new = fact_counts(snapshot.train, snapshot)
         self._past = padded(self._past, new).map(torch.add, new)
@@ -222,7 +224,7 @@ class Evergreen(Method):
     def state(self) -> State:
         """How many old facts each row has, their profile, the heart, and what the optimizer has
         gathered."""
-        profile = self._profile.named() if self.settings.profile else {}
+        profile = self._profile.named() if self.config.query_counts else {}
         heart = self._heart.tables.named("heart") if self._heart is not None else {}
         sums = {SUMS + name: tensor for name, tensor in self._optimizer.items()}
         return self._past.named("facts") | profile | heart | sums
@@ -230,7 +232,7 @@ class Evergreen(Method):
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`. What was kept without a heart goes on without one."""
         self._past = Tables.from_named(state, "facts")
-        if self.settings.profile:
+        if self.config.query_counts:
             self._profile = Profile.from_named(state)
         if self._heart is not None:
             self._heart = (
@@ -255,8 +257,8 @@ class Evergreen(Method):
     def _recollected(self, model: Model, facts: int) -> Profile:
         """Questions that the last tables are sure of, to hold against so many facts; none whose
         answers were withdrawn."""
-        size = min(RECOLLECTED, max(self.settings.questions, facts // 2))
-        generator = stream(self.settings.seed, RECOLLECT, self._snapshot)
+        size = min(RECOLLECTED, max(self.config.replay_queries, facts // 2))
+        generator = stream(self.run.training.seed, RECOLLECT, self._snapshot)
         evidence = self._old.map(torch.ones_like)
         for name in ("sums", "second"):
             if f"{name}.entity" in self._optimizer:
@@ -275,25 +277,25 @@ class Evergreen(Method):
             TablePredictor.of(tables, score, model.fused),
             self._asked,
             answerers(self._asked, num_relations)
-            if self.settings.profile
+            if self.config.query_counts
             else [everyone] * num_relations,
-            math.ceil(self._told * TOLD * self.settings.questions),
+            math.ceil(self._told * TOLD * self.config.replay_queries),
             max(1, math.ceil(facts / self.batch_size(facts))),
-            partial(stream, self.settings.seed, RETELL, self._snapshot),
+            partial(stream, self.run.training.seed, RETELL, self._snapshot),
         )
 
 
-def _products(settings: Settings) -> Bilinear | None:
+def _products(run: RunConfig) -> Bilinear | None:
     """The score, where the loss is a softmax over all entities and that is a matrix product."""
-    score = score_of(settings)
-    return score if isinstance(score, Bilinear) and settings.objective == "softmax" else None
+    score = score_of(run)
+    return score if isinstance(score, Bilinear) and run.training.loss == "softmax" else None
 
 
-def _heart_of(settings: Settings) -> Heart | None:
+def _heart_of(run: RunConfig) -> Heart | None:
     """One that knows nothing yet; with ComplEx where the score itself is no matrix product."""
-    if not (settings.heart and settings.profile and settings.told):
+    if not (run.method.replay_model and run.method.query_counts and run.method.replay_share):
         return None
-    score, dim = score_of(settings), settings.dim
+    score, dim = score_of(run), run.model.dim
     if isinstance(score, Bilinear):
-        return Heart(score, no_tables(dim, settings.device))
-    return Heart(ComplEx(), no_tables(dim + dim % 2, settings.device), apart=True)
+        return Heart(score, no_tables(dim, run.training.device))
+    return Heart(ComplEx(), no_tables(dim + dim % 2, run.training.device), apart=True)

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.batches import batches
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import Method, State, register
@@ -32,14 +32,14 @@ class Ewc(Method):
     rowwise = True
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._fisher = no_tables(settings.dim, settings.device)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        self._fisher = no_tables(run.model.dim, run.training.device)
         self._anchor: Anchor | None = None
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Old rows are held where they are."""
-        self._anchor = held(model.tables, self._fisher, self.settings.alpha)
+        self._anchor = held(model.tables, self._fisher, self.config.regularization_weight)
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """α Σ F (θ - θ*)² on the touched rows."""
@@ -48,14 +48,14 @@ class Ewc(Method):
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Add the squared gradients of each new fact."""
         fisher = self._fisher.grown_to(model.tables.map(torch.zeros_like))
-        settings = self.settings
+        run = self.run
         for batch in batches(
             with_inverses(snapshot.train),
-            settings.batch_size,
+            run.training.batch_size,
             model.negatives,
             snapshot.num_entities,
-            stream(settings.seed, INFORM, snapshot.index),
-            settings.sharing,
+            stream(run.training.seed, INFORM, snapshot.index),
+            run.training.negatives_shared_by,
         ):
             model.objective.add_squares(model.tables, batch, fisher)
         self._fisher = fisher

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import State, register
@@ -35,22 +35,22 @@ class Gem(Rehearsal):
     name: ClassVar[str] = "gem"
     summary: ClassVar[str] = "project each step so that remembered facts do not suffer"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._parts: list[Batch] = []
         self._slopes: list[Gradient] = []
         self._projected = self._steps = 0
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """A batch and a gradient for each part of the memory."""
-        generator = stream(self.settings.seed, REPLAY, snapshot.index)
+        generator = stream(self.run.training.seed, REPLAY, snapshot.index)
         edges = [with_inverses(part) for part in self.memory.parts()]
         self._parts = [
             batch
             for facts in edges
             for batch in batches(
                 *(facts, len(facts), model.negatives, snapshot.num_entities, generator),
-                self.settings.sharing,
+                self.run.training.negatives_shared_by,
             )
         ]
         self._slopes = [Gradient.like(model.tables) for _ in self._parts]

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.kernels.scratch import Scratch
@@ -66,14 +66,14 @@ class Lan(Inductive):
     sees_query: ClassVar[bool] = True
     relation_wise: ClassVar[tuple[str, ...]] = (TRANSITION, QUERY)
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._scratch = Scratch()
-        self._set_logic(torch.zeros(0, 0, device=settings.device))
+        self._set_logic(torch.zeros(0, 0, device=run.training.device))
 
     def drawn(self, num_relations: int, generator: np.random.Generator) -> dict[str, Tensor]:
         """w_r and z_q for each relation, W₁, W₂ and v."""
-        dim, width = self.settings.dim, min(self.settings.dim, WIDTH)
+        dim, width = self.run.model.dim, min(self.run.model.dim, WIDTH)
         return {
             TRANSITION: xavier(2 * num_relations, dim, generator),
             QUERY: xavier(2 * num_relations, dim, generator),
@@ -87,7 +87,7 @@ class Lan(Inductive):
         super().grow(model, snapshot)
         size = 2 * snapshot.num_relations
         if snapshot.index == 0:
-            implies = implications(with_inverses(snapshot.train), size).to(self.settings.device)
+            implies = implications(with_inverses(snapshot.train), size).to(self.run.training.device)
         else:
             implies = grown(grown(self._logic.implies, size).T, size).T.contiguous()
         self._set_logic(implies)
@@ -125,13 +125,13 @@ class Lan(Inductive):
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
         super().load_state(state)
-        self._set_logic(state["implies"].to(self.settings.device))
+        self._set_logic(state["implies"].to(self.run.training.device))
 
     def _attention(
         self, score: Score, tables: Tables, near: Neighbourhoods, logic: Logic
     ) -> Attends:
         """The kernels where they serve, otherwise their plain twin."""
-        if uses_kernels(self.settings):
+        if uses_kernels(self.run):
             return FusedAttention.of(score, tables, near, logic, self._scratch)
         return Attention.of(score, tables, near, logic)
 

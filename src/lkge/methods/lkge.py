@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.anchor import STRENGTHS, Anchor
@@ -35,10 +35,10 @@ class Lkge(Method):
         {**STRENGTHS, "beta": (0.01, 0.1, 1.0)}
     )
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._past = no_counts()
-        self._old = no_tables(settings.dim, settings.device)
+        self._old = no_tables(run.model.dim, run.training.device)
         self._anchor: Anchor | None = None
         self._autoencoder: Autoencoder | None = None
 
@@ -50,13 +50,13 @@ class Lkge(Method):
         """Draw new rows, then transfer to those that touch old ones."""
         self._old = model.tables.clone()
         super().grow(model, snapshot)
-        if self.settings.transfer:
+        if self.config.transfer:
             model.tables = transfer(model.score, snapshot.train, model.tables, self._old)
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Fix what stays the same for the whole snapshot: counts, weights, neighbourhoods."""
-        new = fact_counts(snapshot.train, snapshot).to(self.settings.device)
-        past = padded(self._past.to(self.settings.device), new)
+        new = fact_counts(snapshot.train, snapshot).to(self.run.training.device)
+        past = padded(self._past.to(self.run.training.device), new)
         share = new.map(lambda counts: torch.tensor(self._beta() / len(counts)))
         weight = past.map(self._pull, new, share)
         self._anchor = Anchor(self._old, weight.map(_first_rows, self._old))
@@ -66,7 +66,7 @@ class Lkge(Method):
 
     def facts(self, snapshot: Snapshot) -> Facts:
         """D_i; without fine-tuning, nothing after the first snapshot."""
-        trains = self.settings.fine_tuning or snapshot.index == 0
+        trains = self.config.fine_tuning or snapshot.index == 0
         return snapshot.train if trains else no_facts()
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
@@ -93,16 +93,16 @@ class Lkge(Method):
         self._past = Tables.from_named(state, "facts")
 
     def _beta(self) -> float:
-        return self.settings.beta if self.settings.autoencoder else 0.0
+        return self.config.autoencoder_weight if self.config.autoencoder else 0.0
 
     def _alpha(self) -> float:
-        return self.settings.alpha if self.settings.regularization else 0.0
+        return self.config.regularization_weight if self.config.regularization else 0.0
 
     def _pull(self, past: Tensor, new: Tensor, share: Tensor) -> Tensor:
         """How strongly a row is held, (n,): α·ω(x), and for a row with old facts only, whose
         reconstruction is its old value, its share of the autoencoder as well."""
         weight = row_weight(past, new)
-        if self.settings.omega == "squared":
+        if self.config.regularization_form == "squared":
             weight = weight.square()
         return self._alpha() * weight + share.item() * ((new == 0) & (past > 0))
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods.base import State, register
 from lkge.methods.parts.inductive import TRANSITION, Inductive, or_own, transitions, xavier
@@ -33,13 +33,13 @@ class Mean(Inductive):
     summary: ClassVar[str] = "trained once; later entities are the mean of their neighbours"
     sees_query: ClassVar[bool] = False
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._moments: Moments | None = None
 
     def drawn(self, num_relations: int, generator: np.random.Generator) -> dict[str, Tensor]:
         """w_r for each relation, and a batch normalisation that changes nothing yet."""
-        dim = self.settings.dim
+        dim = self.run.model.dim
         return {
             TRANSITION: xavier(2 * num_relations, dim, generator),
             SCALE: torch.ones(1, dim),
@@ -66,7 +66,7 @@ class Mean(Inductive):
 
     def served(self, model: Model) -> Tables:
         """Every entity, encoded."""
-        everything = torch.arange(len(model.tables.entity), device=self.settings.device)
+        everything = torch.arange(len(model.tables.entity), device=self.run.training.device)
         with torch.no_grad():
             rows = self.vectors(model.score, model.tables, everything)
         return Tables(rows, model.tables.relation)
@@ -80,4 +80,4 @@ class Mean(Inductive):
         """See `Method`."""
         super().load_state(state)
         if "moments" in state:
-            self._moments = Moments(*state["moments"].to(self.settings.device))
+            self._moments = Moments(*state["moments"].to(self.run.training.device))

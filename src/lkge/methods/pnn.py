@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods.base import Method, register
 from lkge.models.model import Model
@@ -19,8 +19,8 @@ class Pnn(Method):
     summary: ClassVar[str] = "freeze what is learned, train new rows only"
     rowwise = True
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._frozen = (0, 0)
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts
 from lkge.methods.base import Method, State, register
 from lkge.models.model import Model
@@ -23,8 +23,8 @@ class Retrain(Method):
     summary: ClassVar[str] = "start over on all facts so far; the costly reference"
     keeps: ClassVar[str] = "every training and validation fact"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._train = no_facts()
         self._valid = no_facts()
 

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.kernels.rows import RowGradient
 from lkge.methods.base import Method, State, register
@@ -46,9 +46,9 @@ class Si(Method):
     damping: ClassVar[float] = DAMPING
     tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._importance = no_tables(settings.dim, settings.device)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        self._importance = no_tables(run.model.dim, run.training.device)
         self._start = self._path = self._importance
         self._anchor: Anchor | None = None
         self._moments: list[Moment] = []
@@ -57,7 +57,7 @@ class Si(Method):
         """A new path starts here; old rows are held where they are."""
         self._start = model.tables.clone()
         self._path = model.tables.map(torch.zeros_like)
-        self._anchor = held(self._start, self._importance, self.settings.alpha)
+        self._anchor = held(self._start, self._importance, self.config.regularization_weight)
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Note the gradient of L_new, then add that of α Σ Ω (θ - θ*)² on the touched rows."""

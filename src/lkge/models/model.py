@@ -7,7 +7,7 @@ import math
 import numpy as np
 import torch
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.errors import SettingsError
 from lkge.models.objectives import FactwiseObjective, negatives_of, objective_of
@@ -45,24 +45,24 @@ def xavier_tables(
 class Model:
     """Tables that grow, and the settings that shape them."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.score: Score = score_of(settings)
-        self.fused = uses_kernels(settings)
-        self.objective: FactwiseObjective = objective_of(settings, self.score, self.fused)
-        self.tables = no_tables(settings.dim, settings.device)
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.score: Score = score_of(config)
+        self.fused = uses_kernels(config)
+        self.objective: FactwiseObjective = objective_of(config, self.score, self.fused)
+        self.tables = no_tables(config.model.dim, config.training.device)
 
     @property
     def negatives(self) -> int:
         """The corruptions that the objective wants for each fact."""
-        return negatives_of(self.settings)
+        return negatives_of(self.config)
 
     def drawn(self, snapshot: Snapshot) -> Tables:
         """Random tables with a row for everything that exists in `snapshot`."""
-        generator = stream(self.settings.seed, INITIALISE, snapshot.index)
+        generator = stream(self.config.training.seed, INITIALISE, snapshot.index)
         return xavier_tables(
-            snapshot.num_entities, snapshot.num_relations, self.settings.dim, generator
-        ).to(self.settings.device)
+            snapshot.num_entities, snapshot.num_relations, self.config.model.dim, generator
+        ).to(self.config.training.device)
 
     def grow(self, snapshot: Snapshot) -> None:
         """Keep all rows and draw the missing ones."""
@@ -70,19 +70,19 @@ class Model:
 
     def expect(self, facts: float) -> None:
         """Go on with so many facts of an entity in the mean: few of them ask for more `n3`."""
-        if self.settings.sparse_n3:
-            n3 = fitted(self.settings.n3, facts)
-            settings = self.settings.with_changes({"n3": n3})
-            self.objective = objective_of(settings, self.score, self.fused)
+        if self.config.training.n3_by_degree:
+            n3 = fitted(self.config.training.n3, facts)
+            config = self.config.with_changes({"n3": n3})
+            self.objective = objective_of(config, self.score, self.fused)
 
     def restart(self, snapshot: Snapshot) -> None:
         """Draw all rows anew."""
         self.tables = self.drawn(snapshot)
 
 
-def uses_kernels(settings: Settings) -> bool:
+def uses_kernels(config: RunConfig) -> bool:
     """Whether the fused CPU kernels serve these settings."""
-    on_cpu = settings.device == "cpu"
-    if settings.backend == "numba" and not on_cpu:
+    on_cpu = config.training.device == "cpu"
+    if config.training.backend == "numba" and not on_cpu:
         raise SettingsError("backend = 'numba' needs device = 'cpu'; use backend = 'torch'")
-    return on_cpu and settings.backend != "torch"
+    return on_cpu and config.training.backend != "torch"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.errors import SettingsError, UnknownName
 from lkge.models import coordinates
 
@@ -267,13 +267,13 @@ def score_named(name: str) -> Score:
     return SCORES[name]()
 
 
-def score_of(settings: Settings) -> Score:
+def score_of(config: RunConfig) -> Score:
     """The score function of a run, whose rows must have whole coordinates."""
-    score = score_named(settings.score)
-    if settings.dim % score.reals:
+    score = score_named(config.model.score)
+    if config.model.dim % score.reals:
         raise SettingsError(
-            f"score = {settings.score!r} has complex coordinates, each of two reals, and "
-            f"dim = {settings.dim} is odd; choose an even --dim"
+            f"score = {config.model.score!r} has complex coordinates, each of two reals, and "
+            f"dim = {config.model.dim} is odd; choose an even --dim"
         )
     return score
 

@@ -126,7 +126,7 @@ def _details(system: System, anchor: str, is_open: bool) -> Html:
             tag("p", tables.matrix_grid(system, PROTOCOLS[0]).note, class_="note"),
             *(part for run in system.runs for part in _snapshots(run, len(system.runs) > 1)),
             tag("h3", "Settings"),
-            _settings(system),
+            _config(system),
             class_="panel",
         ),
         id=anchor,
@@ -168,7 +168,7 @@ def _heat(
 
 def _snapshots(run: Results, with_seed: bool) -> list[Html]:
     grid = tables.snapshot_grid(run)
-    seed = run.settings.get("seed", text.ABSENT)
+    seed = run.config.get("seed", text.ABSENT)
     heading = f"{grid.title}, seed {seed}" if with_seed else grid.title
     head = tag("thead", tag("tr", *(tag("th", words, scope="col") for words in grid.columns)))
     rows = [tag("tr", *(tag("td", cell.text) for cell in row)) for row in grid.sections[0]]
@@ -181,15 +181,15 @@ def _snapshots(run: Results, with_seed: bool) -> list[Html]:
     return [tag("h3", heading), table, *notes]
 
 
-def _settings(system: System) -> Html:
-    settings = dict(system.runs[0].settings)
+def _config(system: System) -> Html:
+    config = dict(system.runs[0].config)
     if len(system.runs) > 1:
-        settings["seed"] = ", ".join(map(str, system.seeds))
+        config["seed"] = ", ".join(map(str, system.seeds))
     return tag(
         "dl",
         *(
             tag("div", tag("dt", str(name)), tag("dd", text.printable(str(value))))
-            for name, value in settings.items()
+            for name, value in config.items()
         ),
         class_="settings",
     )

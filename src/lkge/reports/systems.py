@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lkge.config import Settings, settings_with
+from lkge.config import RunConfig, configure
 from lkge.evaluation.results import PROTOCOLS, ProtocolResult, Results, SnapshotRecord
 from lkge.reports import text
 
@@ -50,7 +50,7 @@ class System:
     @property
     def seeds(self) -> list[Any]:
         """The seed of each run that says it."""
-        return [run.settings["seed"] for run in self.runs if "seed" in run.settings]
+        return [run.config["seed"] for run in self.runs if "seed" in run.config]
 
     @property
     def competes(self) -> bool:
@@ -120,7 +120,7 @@ def systems_of(results: Iterable[Results]) -> list[System]:
     groups: dict[str, dict[tuple[str, str], list[Results]]] = {}
     for run in results:
         variants = groups.setdefault(run.dataset, {})
-        variants.setdefault((run.method, _key(run.settings)), []).append(run)
+        variants.setdefault((run.method, _key(run.config)), []).append(run)
     return [
         System(text.printable(dataset), _name(runs[0], list(variants.values())), tuple(runs))
         for dataset, variants in groups.items()
@@ -179,15 +179,15 @@ def best_text(systems: Sequence[System], measure: Measure) -> str | None:
     return measure.text(min(known) if measure.lower_is_better else max(known))
 
 
-def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a system of a run; a setting that it does not name, an older one, had the value
     that is now the default."""
-    whole = {**Settings().to_dict(), **settings}
+    whole = {**RunConfig().to_dict(), **config}
     return {name: value for name, value in whole.items() if name not in NOT_IDENTITY}
 
 
-def _key(settings: Mapping[str, Any]) -> str:
-    return json.dumps(_identity(settings), sort_keys=True, default=str)
+def _key(config: Mapping[str, Any]) -> str:
+    return json.dumps(_identity(config), sort_keys=True, default=str)
 
 
 def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
@@ -196,8 +196,8 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
     Where the score tells all variants apart, it is enough; a part that is switched off is always
     named.
     """
-    siblings = [_identity(runs[0].settings) for runs in variants if runs[0].method == run.method]
-    defaults = settings_with({"method": run.method}).to_dict()
+    siblings = [_identity(runs[0].config) for runs in variants if runs[0].method == run.method]
+    defaults = configure({"method": run.method}).to_dict()
     scores = {each["score"] for each in siblings}
     by_score = 1 < len(scores) == len(siblings)
 
@@ -209,7 +209,7 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
 
     apart = [
         _choice(name, value)
-        for name, value in sorted(_identity(run.settings).items())
+        for name, value in sorted(_identity(run.config).items())
         if tells(name, value)
     ]
     return text.printable(", ".join([run.method, *apart]))

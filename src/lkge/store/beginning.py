@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
@@ -26,7 +26,7 @@ from lkge.store.versions import ANSWERING, EXAM, KNOWN, MODEL, NAMES
 class Beginning:
     """What was learned, of what, and which facts of it are known."""
 
-    settings: Settings
+    config: RunConfig
     tensors: dict[str, Tensor]
     names: MappedNames
     facts: Facts
@@ -34,10 +34,10 @@ class Beginning:
     source: str
 
     @classmethod
-    def empty(cls, settings: Settings) -> Beginning:
+    def empty(cls, config: RunConfig) -> Beginning:
         """No entity, no fact."""
-        tensors = learned_tensors(Model(settings), method_named(settings.method)(settings))
-        return cls(settings, tensors, MappedNames.of(), no_facts(), 0, "")
+        tensors = learned_tensors(Model(config), method_named(config.method.name)(config))
+        return cls(config, tensors, MappedNames.of(), no_facts(), 0, "")
 
     def files(self) -> dict[str, Arrays]:
         """The arrays of version 0, file by file."""
@@ -68,7 +68,7 @@ class Beginning:
         return Manifest(
             version=0,
             last_batch=0,
-            settings=self.settings.to_dict(),
+            config=self.config.to_dict(),
             calibration=UNKNOWN,
             log=(record,),
             lessons=self.lessons,
@@ -77,7 +77,7 @@ class Beginning:
     def _answering(self) -> Arrays | None:
         """The tables that answer; empty ones before there is anything to ask about."""
         if not self.names.num_entities:
-            nothing = np.empty((0, self.settings.dim), dtype=np.float32)
+            nothing = np.empty((0, self.config.model.dim), dtype=np.float32)
             return {ENTITY: nothing, RELATION: nothing}
-        model, method = restored(self.settings, self.tensors)
+        model, method = restored(self.config, self.tensors)
         return answering_tables(method.predictor(model))

@@ -73,7 +73,7 @@ def repair(store: Store) -> list[str]:
 
 def _root_damage(store: Store) -> Iterator[Damage]:
     try:
-        _ = store.settings, store.options
+        _ = store.config, store.options
     except LkgeError as error:
         yield _damage(store.folder / STORE, error)
 
@@ -197,7 +197,7 @@ def _written_anew(store: Store, version: int) -> str:
     manifest = store.manifest(version)
     record, options = manifest.log[-1], Options()
     keeps = record.known_facts > 0 or record.entities == 0
-    store.write_root(manifest.settings, dataclasses.replace(options, known=keeps))
+    store.write_root(manifest.config, dataclasses.replace(options, known=keeps))
     return f"{store.folder / STORE}: written anew, with `keep` = {options.keep}"
 
 

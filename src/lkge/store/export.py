@@ -75,7 +75,7 @@ def tables_of(reader: Reader) -> list[Table]:
     predictor, names = reader.predictor, reader.names
     if not isinstance(predictor, TablePredictor):
         raise DataError(
-            f"an entity has no row of its own under the method {reader.settings.method!r}; "
+            f"an entity has no row of its own under the method {reader.config.method.name!r}; "
             "export a graph that another method learns"
         )
     relations = [names.relation_name(number) for number in range(2 * names.num_relations)]

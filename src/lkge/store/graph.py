@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
 from lkge.errors import RunError
@@ -51,9 +51,9 @@ class LivingGraph:
         return self.reader.version
 
     @property
-    def settings(self) -> Settings:
+    def config(self) -> RunConfig:
         """How this graph is learned."""
-        return self.reader.settings
+        return self.reader.config
 
     def predict(
         self,
@@ -149,7 +149,7 @@ class LivingGraph:
     def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
         batches = waiting(self.store)
         if batches:
-            rehearse(self.settings, listener)
+            rehearse(self.config, listener)
         return [self._learn(batch, listener) for batch in batches]
 
     def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
@@ -157,7 +157,7 @@ class LivingGraph:
         self.store.next_version()
         self.refresh()
         lessons = self.reader.manifest.lessons
-        name, method = self.store.folder.name, self.settings.method
+        name, method = self.store.folder.name, self.config.method.name
         listener(RunStarted(name, method, lessons + 1, snapshot=0, epochs_done=0))
         checkpoints = Checkpoints(
             self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
@@ -173,8 +173,8 @@ class LivingGraph:
 
 def create(folder: Path | str, beginning: Beginning, options: Options) -> LivingGraph:
     """A new living graph; its folder appears, with its first version, in one act."""
-    settings = beginning.settings.to_dict()
-    Store.create(folder, settings, options, beginning.files(), beginning.manifest())
+    config = beginning.config.to_dict()
+    Store.create(folder, config, options, beginning.files(), beginning.manifest())
     return LivingGraph(folder)
 
 

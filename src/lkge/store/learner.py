@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.evaluation.ranking import Validator
@@ -63,7 +63,7 @@ class Taught:
 
 
 def teach(
-    settings: Settings,
+    config: RunConfig,
     lesson: Lesson,
     rows: Rows,
     model_arrays: Arrays,
@@ -75,8 +75,8 @@ def teach(
     by, all epochs are learned: a loss on a few facts falls and rises by chance."""
     started = time.perf_counter()
     if not len(lesson.select):
-        settings = dataclasses.replace(settings, patience=settings.max_epochs)
-    model, method = restored(settings, rows.of_state(model_arrays))
+        config = dataclasses.replace(config, patience=config.training.max_epochs)
+    model, method = restored(config, rows.of_state(model_arrays))
     snapshot, retracted = _snapshot(lesson, rows), rows.local(lesson.retracted)
     if len(retracted):
         method.retract(retracted)
@@ -94,7 +94,7 @@ def teach(
             train_facts=fit.num_facts,
             entities=lesson.names.num_entities,
             relations=lesson.names.num_relations,
-            max_epochs=settings.max_epochs,
+            max_epochs=config.training.max_epochs,
         )
     )
     fit.run(listener, _saver(fit, checkpoints))

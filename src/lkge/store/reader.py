@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.formats import Triple
 from lkge.data.names import MappedNames
@@ -73,7 +73,7 @@ class Reader:
         self.store = store
         self.version = version
         self.manifest: Manifest = store.manifest(version)
-        self.settings = Settings().with_changes(self.manifest.settings)
+        self.config = RunConfig().with_changes(self.manifest.config)
         self.curve = Curve(*self.manifest.calibration)
         self.names = MappedNames.from_arrays(self._mapped(NAMES))
         self.answers = KnownAnswers.from_arrays(self._mapped(KNOWN))
@@ -225,7 +225,7 @@ class Reader:
     def _table(self) -> torch.Tensor:
         if not isinstance(self.predictor, TablePredictor):
             raise DataError(
-                f"an entity has no row of its own under the method {self.settings.method!r}; "
+                f"an entity has no row of its own under the method {self.config.method.name!r}; "
                 "ask a graph that another method learns"
             )
         return self.predictor.entity
@@ -243,13 +243,13 @@ class Reader:
         tables = self.answering_arrays
         if not tables:
             whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
-            model, method = restored(self.settings, whole)
+            model, method = restored(self.config, whole)
             return method.predictor(model)
         return TablePredictor(
             torch.from_numpy(tables[ENTITY]),
             torch.from_numpy(tables[RELATION]),
-            score_of(self.settings),
-            uses_kernels(self.settings),
+            score_of(self.config),
+            uses_kernels(self.config),
         )
 
     def _mapped(self, name: str) -> dict[str, NDArray[Any]]:

@@ -54,7 +54,7 @@ class Manifest:
 
     version: int
     last_batch: int
-    settings: dict[str, Any]
+    config: dict[str, Any]
     calibration: tuple[float, float]
     files: dict[str, FileSeal] = field(default_factory=dict)
     log: tuple[VersionRecord, ...] = ()
@@ -78,7 +78,7 @@ class Options:
 class Root:
     """What a store was made with."""
 
-    settings: dict[str, Any]
+    config: dict[str, Any]
     options: Options
 
 

@@ -121,7 +121,7 @@ class Update:
         """What was learned."""
         reader = self.reader
         return teach(
-            reader.settings,
+            reader.config,
             self.lesson,
             self._rows(),
             reader.model_arrays,
@@ -216,8 +216,8 @@ class Update:
 
     def _rows(self) -> Rows:
         """The rows that the lesson needs: all for a method that does not work row by row."""
-        lesson, old, settings = self.lesson, self.reader.num_entities, self.reader.settings
-        if not method_named(settings.method)(settings).rowwise:
+        lesson, old, config = self.lesson, self.reader.num_entities, self.reader.config
+        if not method_named(config.method.name)(config).rowwise:
             return all_rows(old, lesson.names.num_entities)
         named = np.concatenate([lesson.train, lesson.select, lesson.retracted])
         return working_rows(named, old, lesson.names.num_entities, self._stream(POOL))
@@ -232,7 +232,7 @@ class Update:
         ]
 
     def _stream(self, purpose: int, *part: int) -> np.random.Generator:
-        return stream(self.reader.settings.seed, purpose, self.version, *part)
+        return stream(self.reader.config.training.seed, purpose, self.version, *part)
 
 
 def _on_rows(predictor: Predictor, entity: Array, rows: Rows) -> Predictor:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.files import (
     as_run_error,
     held,
@@ -63,7 +63,7 @@ class Store:
     def create(
         cls,
         folder: Path | str,
-        settings: Mapping[str, Any],
+        config: Mapping[str, Any],
         options: Options,
         files: Mapping[str, Arrays],
         manifest: Manifest,
@@ -78,7 +78,7 @@ class Store:
                 for name in (VERSIONS, INBOX):
                     (temporary / name).mkdir()
                 store = cls(temporary)
-                store.write_root(settings, options)
+                store.write_root(config, options)
                 store.publish(0, files, manifest)
         return cls(folder)
 
@@ -93,18 +93,18 @@ class Store:
         return self.folder / INBOX
 
     @property
-    def settings(self) -> Settings:
+    def config(self) -> RunConfig:
         """The settings that the store was made with."""
-        return Settings().with_changes(self._root().settings)
+        return RunConfig().with_changes(self._root().config)
 
     @property
     def options(self) -> Options:
         """The options that the store was made with."""
         return self._root().options
 
-    def write_root(self, settings: Mapping[str, Any], options: Options) -> None:
+    def write_root(self, config: Mapping[str, Any], options: Options) -> None:
         """Write `store.json`."""
-        write_tree(self.folder / STORE, Root(dict(settings), options))
+        write_tree(self.folder / STORE, Root(dict(config), options))
 
     def versions(self) -> list[int]:
         """The numbers of all versions, damaged ones too, ascending."""

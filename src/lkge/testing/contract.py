@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, no_facts
 from lkge.learning.loop import Loop, restored
 from lkge.methods import method_named
@@ -31,10 +31,10 @@ class ContractBroken(AssertionError):
     """A method does not do what it owes; the message says what."""
 
 
-def learns_any_growth(settings: Settings) -> None:
+def learns_any_growth(config: RunConfig) -> None:
     """Whatever a snapshot brings, everything has a finite row, and every query is ranked."""
     for kind, graph in difficult_graphs().items():
-        for snapshot, model, method in lessons(graph, settings):
+        for snapshot, model, method in lessons(graph, config):
             for tables in (model.tables, method.served(model)):
                 _require(
                     len(tables.entity) == snapshot.num_entities
@@ -45,11 +45,11 @@ def learns_any_growth(settings: Settings) -> None:
                     all(bool(torch.isfinite(table).all()) for table in tables),
                     f"on a graph with {kind!r} a row is not finite",
                 )
-        _require_complete(graph, settings, kind)
+        _require_complete(graph, config, kind)
 
 
-def _require_complete(graph: GrowingGraph, settings: Settings, kind: str) -> None:
-    for protocol in Loop(graph, settings).run().results.protocols.values():
+def _require_complete(graph: GrowingGraph, config: RunConfig, kind: str) -> None:
+    for protocol in Loop(graph, config).run().results.protocols.values():
         for row in protocol.matrix:
             for cell, snapshot in zip(row, graph.snapshots, strict=False):
                 _require(
@@ -59,26 +59,26 @@ def _require_complete(graph: GrowingGraph, settings: Settings, kind: str) -> Non
         _require(0 < protocol.final.mrr <= 1, f"on a graph with {kind!r} there is no MRR")
 
 
-def is_its_hooks(settings: Settings) -> None:
+def is_its_hooks(config: RunConfig) -> None:
     """The loop learns just what the hooks, called in their order, learn."""
-    learned = Loop(GRAPH, settings).run()
+    learned = Loop(GRAPH, config).run()
     _require(
-        bytes_of(learned.tables) == course_of(GRAPH, settings)[-1],
+        bytes_of(learned.tables) == course_of(GRAPH, config)[-1],
         "the loop and the hooks learn different tables",
     )
 
 
-def learns(settings: Settings) -> None:
+def learns(config: RunConfig) -> None:
     """Training changes the tables."""
-    untrained, trained = Model(settings), Model(settings)
-    method_named(settings.method)(settings).grow(untrained, GRAPH.snapshots[0])
-    study(trained, method_named(settings.method)(settings), GRAPH, 0)
+    untrained, trained = Model(config), Model(config)
+    method_named(config.method.name)(config).grow(untrained, GRAPH.snapshots[0])
+    study(trained, method_named(config.method.name)(config), GRAPH, 0)
     _require(bytes_of(trained.tables) != bytes_of(untrained.tables), "training changes nothing")
 
 
-def follows_its_seed(settings: Settings) -> None:
+def follows_its_seed(config: RunConfig) -> None:
     """The seed decides every byte."""
-    once, again, other = (course_of(GRAPH, replace(settings, seed=seed)) for seed in (1, 1, 2))
+    once, again, other = (course_of(GRAPH, replace(config, seed=seed)) for seed in (1, 1, 2))
     _require(once == again, "the same seed gives different tables")
     _require(
         all(one != another for one, another in zip(once, other, strict=True)),
@@ -86,23 +86,23 @@ def follows_its_seed(settings: Settings) -> None:
     )
 
 
-def is_blind_to_tests(settings: Settings) -> None:
+def is_blind_to_tests(config: RunConfig) -> None:
     """Test facts have no part in learning."""
     blind = made_of(*(replace(snapshot, test=no_facts()) for snapshot in GRAPH.snapshots))
-    seen, unseen = (Loop(graph, settings).run().tables for graph in (GRAPH, blind))
+    seen, unseen = (Loop(graph, config).run().tables for graph in (GRAPH, blind))
     _require(bytes_of(seen) == bytes_of(unseen), "test facts change what is learned")
 
 
-def declares_what_it_carries(settings: Settings) -> None:
+def declares_what_it_carries(config: RunConfig) -> None:
     """With all but its tables and its `state` forgotten, a method goes on to the same bytes."""
     for index in (1, 2):
-        course = lessons(GRAPH, settings)
+        course = lessons(GRAPH, config)
         for _ in range(index):
             _, model, method = next(course)
         state = {key: tensor.clone() for key, tensor in method.state().items()}
-        heir = method_named(settings.method)(settings)
+        heir = method_named(config.method.name)(config)
         heir.load_state(state)
-        successor = Model(settings)
+        successor = Model(config)
         successor.tables = model.tables.clone()
         size = sum(len(tensor.numpy().tobytes()) for tensor in state.values())
         _require(
@@ -123,10 +123,10 @@ def declares_what_it_carries(settings: Settings) -> None:
         )
 
 
-def answers_when_restored(settings: Settings) -> None:
+def answers_when_restored(config: RunConfig) -> None:
     """What was saved answers as what was learned."""
-    learned = Loop(GRAPH, settings).run()
-    model, method = restored(settings, learned.tensors())
+    learned = Loop(GRAPH, config).run()
+    model, method = restored(config, learned.tensors())
     mine, theirs = (
         p.with_names(GRAPH.vocabulary) for p in (learned.predictor, method.predictor(model))
     )
@@ -137,11 +137,11 @@ def answers_when_restored(settings: Settings) -> None:
         )
 
 
-def carries_rows_if_it_says_so(settings: Settings) -> None:
+def carries_rows_if_it_says_so(config: RunConfig) -> None:
     """All that a `rowwise` method has learned is a row for each entity and relation."""
-    if not method_named(settings.method)(settings).rowwise:
+    if not method_named(config.method.name)(config).rowwise:
         return
-    for _, model, method in lessons(GRAPH, settings):
+    for _, model, method in lessons(GRAPH, config):
         _require(not model.tables.extra, "a rowwise method learns more than rows")
         for name, rows in method.state().items():
             kind = name.rpartition(".")[2]
@@ -151,9 +151,9 @@ def carries_rows_if_it_says_so(settings: Settings) -> None:
             )
 
 
-def can_retract(settings: Settings) -> None:
+def can_retract(config: RunConfig) -> None:
     """With facts withdrawn that it has learned, a method goes on to finite rows."""
-    course = lessons(GRAPH, settings)
+    course = lessons(GRAPH, config)
     _, model, method = next(course)
     method.retract(GRAPH.snapshots[0].train[:5])
     _, model, method = next(course)
@@ -163,10 +163,10 @@ def can_retract(settings: Settings) -> None:
     )
 
 
-def learns_alike_on_both_backends(settings: Settings) -> None:
+def learns_alike_on_both_backends(config: RunConfig) -> None:
     """Kernels and torch agree within what rounding does in a few steps, which is far less than
     what learning does."""
-    gentle = replace(settings, max_epochs=2, learning_rate=0.001)
+    gentle = replace(config, max_epochs=2, learning_rate=0.001)
     fused, plain = (
         [model.tables.clone() for _, model, _ in lessons(GRAPH, replace(gentle, backend=backend))]
         for backend in ("numba", "torch")
@@ -179,7 +179,7 @@ def learns_alike_on_both_backends(settings: Settings) -> None:
             )
 
 
-CHECKS: tuple[Callable[[Settings], None], ...] = (
+CHECKS: tuple[Callable[[RunConfig], None], ...] = (
     learns_any_growth,
     is_its_hooks,
     learns,

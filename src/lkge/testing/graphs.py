@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.ranking import Validator
@@ -19,13 +19,13 @@ from lkge.models.model import Model
 from lkge.models.scores import score_named
 from lkge.models.tables import Tables
 
-SETTINGS = Settings(
+SETTINGS = RunConfig(
     dim=8, batch_size=32, learning_rate=0.01, negatives=4, margin=2.0, max_epochs=3, alpha=0.1
 )
 """Few epochs, and steps large enough to see what a method does."""
 
 
-def settings_for(method: str, score: str = SETTINGS.score) -> Settings:
+def settings_for(method: str, score: str = SETTINGS.score) -> RunConfig:
     """`SETTINGS` for a method and a score; rows have as many coordinates, real or complex."""
     dim = SETTINGS.dim * score_named(score).reals
     return SETTINGS.with_changes({"method": method, "score": score, "dim": dim})
@@ -96,9 +96,9 @@ def study(model: Model, method: Method, graph: GrowingGraph, index: int) -> None
     method.end(model, snapshot)
 
 
-def lessons(graph: GrowingGraph, settings: Settings) -> Iterator[tuple[Snapshot, Model, Method]]:
+def lessons(graph: GrowingGraph, config: RunConfig) -> Iterator[tuple[Snapshot, Model, Method]]:
     """Model and method after each snapshot."""
-    model, method = Model(settings), method_named(settings.method)(settings)
+    model, method = Model(config), method_named(config.method.name)(config)
     for index, snapshot in enumerate(graph.snapshots):
         study(model, method, graph, index)
         yield snapshot, model, method
@@ -109,6 +109,6 @@ def bytes_of(tables: Tables) -> bytes:
     return b"".join(table.numpy().tobytes() for table in tables)
 
 
-def course_of(graph: GrowingGraph, settings: Settings) -> list[bytes]:
+def course_of(graph: GrowingGraph, config: RunConfig) -> list[bytes]:
     """The served tables after each snapshot."""
-    return [bytes_of(method.served(model)) for _, model, method in lessons(graph, settings)]
+    return [bytes_of(method.served(model)) for _, model, method in lessons(graph, config)]

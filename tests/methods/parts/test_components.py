@@ -7,7 +7,7 @@ import math
 import numba
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import config, given
 from hypothesis import strategies as st
 from tests.kernels.made import bytes_of, gradient_of, made_batch, made_tables
 from torch import Tensor
@@ -98,7 +98,7 @@ def test_components_out_of_use_have_no_gradient(kind: Kind) -> None:
     assert gradient.extra[ATTENTION].values.any()
 
 
-@settings(max_examples=25, derandomize=True, deadline=None)
+@config(max_examples=25, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     size=st.integers(1, 30),

@@ -83,7 +83,7 @@ def test_relations_without_training_have_zero_rows(name: str) -> None:
         assert zero[:4] == [False] * 4
         assert zero[6:] == [True] * (len(zero) - 6)
     method, model = next(course(name))
-    fresh = type(model)(model.settings)
+    fresh = type(model)(model.config)
     method.grow(fresh, SNAPSHOTS[0])
     assert not fresh.tables.relation[4:].any()
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_done_is_said(name: str) -> None:
     ]
     complete = replace(SNAPSHOTS[0], num_entities=4, num_relations=2)
     method, model = begun(name)
-    method.grow(type(model)(model.settings), complete)
+    method.grow(type(model)(model.config), complete)
     assert method.note() == ""
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import config, given
 from hypothesis import strategies as st
 
 from lkge.methods.parts.projection import Matrix, Vector, cone_weights
@@ -27,7 +27,7 @@ def by_trying_all(rows: Matrix, vector: Vector) -> Vector:
     return best
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@config(max_examples=60, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**20), count=st.integers(1, 5), alike=st.booleans())
 def test_it_is_the_nearest_vector_without_a_negative_product(
     seed: int, count: int, alike: bool

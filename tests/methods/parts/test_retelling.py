@@ -8,7 +8,7 @@ import torch
 from tests.kernels.made import made_tables
 from tests.methods.hand_made import PAST, as_facts
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data import batches as batches_room
 from lkge.data.batches import batches, drawn_sample
 from lkge.data.snapshots import Facts, with_inverses
@@ -143,8 +143,8 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
 ) -> None:
     """Against torch alone, one fact at a time."""
     monkeypatch.setattr(batches_room, "FEW", 20)
-    settings = Settings(dim=8, objective="softmax", score="complex", backend=backend)
-    model = Model(settings)
+    config = RunConfig(dim=8, objective="softmax", score="complex", backend=backend)
+    model = Model(config)
     model.tables = made_tables(2, 30, 2, 8, scale=1.0)
     teacher = teacher_of("complex", made_tables(1, 9, 2, 8, scale=1.0))
     retelling = retelling_of(teacher, Profile().with_facts(as_facts(PAST)), 3, 3)
@@ -175,8 +175,8 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
 def test_told_facts_add_their_share_of_the_gradient(
     objective: str, backend: str, sharing: int
 ) -> None:
-    settings = Settings(dim=8, objective=objective, backend=backend, n3=0.1, negatives=3)
-    model = Model(settings.with_changes({"sharing": sharing}))
+    config = RunConfig(dim=8, objective=objective, backend=backend, n3=0.1, negatives=3)
+    model = Model(config.with_changes({"sharing": sharing}))
     model.tables = made_tables(2, 12, 2, 8, scale=1.0)
     teacher = teacher_of("transe", made_tables(1, 9, 2, 8, scale=1.0))
     retelling = retelling_of(teacher, Profile().with_facts(as_facts(PAST)), 3, 3)

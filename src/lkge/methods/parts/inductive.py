@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.kernels.rows import RowGradient
@@ -51,9 +51,9 @@ class Inductive(Method, ABC):
     relation_wise: ClassVar[tuple[str, ...]] = (TRANSITION,)
     """Those of its own tables that have a row for each relation."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.near = Neighbourhoods.none(device=settings.device)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        self.near = Neighbourhoods.none(device=run.training.device)
         self.trained = torch.zeros(0, dtype=torch.uint8)
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Inductive(Method, ABC):
 
     def negatives(self, model: Model) -> int:
         """Some, whatever the loss: not all entities can be encoded for each batch."""
-        return self.settings.negatives
+        return self.run.training.negatives
 
     def note(self) -> str:
         """How many relations were never trained, and how many entities never encoded."""
@@ -113,7 +113,7 @@ class Inductive(Method, ABC):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self.near = Neighbourhoods.from_named(state).to(self.settings.device)
+        self.near = Neighbourhoods.from_named(state).to(self.run.training.device)
         self.trained = state["trained"]
 
     def _begin_with(self, model: Model, snapshot: Snapshot, edges: Facts) -> None:
@@ -122,8 +122,8 @@ class Inductive(Method, ABC):
         self.trained = torch.from_numpy(np.bincount(edges[:, 1], minlength=size) > 0).byte()
         model.tables.relation[self.trained == 0] = self._identity(model)
         self.near = self._sampled(edges, snapshot, 0)
-        drawn = self.drawn(snapshot.num_relations, stream(self.settings.seed, ENCODE))
-        model.tables.extra = {name: t.to(self.settings.device) for name, t in drawn.items()}
+        drawn = self.drawn(snapshot.num_relations, stream(self.run.training.seed, ENCODE))
+        model.tables.extra = {name: t.to(self.run.training.device) for name, t in drawn.items()}
 
     def _widen(self, model: Model, num_relations: int) -> None:
         """Relations that come after the first snapshot: identities, and zero rows of its own."""
@@ -136,18 +136,18 @@ class Inductive(Method, ABC):
         }
 
     def _identity(self, model: Model) -> Tensor:
-        return model.score.identity(self.settings.dim).to(self.settings.device)
+        return model.score.identity(self.run.model.dim).to(self.run.training.device)
 
     def _encode_new(self, model: Model, snapshot: Snapshot, edges: Facts, first: int) -> None:
         """Pass by pass: entities from `first` on that have a usable fact by now."""
         self.near = self.near.joined(
-            Neighbourhoods.none(snapshot.num_entities, self.settings.device)
+            Neighbourhoods.none(snapshot.num_entities, self.run.training.device)
         )
         edges = edges[(edges[:, 0] >= first) & self.trained.bool().numpy()[edges[:, 1]]]
         turn = 0
         while len(usable := edges[self._usable(edges)]):
             self.near = self.near.joined(self._sampled(usable, snapshot, turn))
-            new = torch.from_numpy(np.unique(usable[:, 0])).long().to(self.settings.device)
+            new = torch.from_numpy(np.unique(usable[:, 0])).long().to(self.run.training.device)
             with torch.no_grad():
                 model.tables.entity[new] = self.vectors(model.score, model.tables, new)
             turn += 1
@@ -159,10 +159,10 @@ class Inductive(Method, ABC):
         return usable
 
     def _sampled(self, edges: Facts, snapshot: Snapshot, turn: int) -> Neighbourhoods:
-        generator = stream(self.settings.seed, NEIGHBOURS, snapshot.index, turn)
+        generator = stream(self.run.training.seed, NEIGHBOURS, snapshot.index, turn)
         return Neighbourhoods.sampled(
-            edges, snapshot.num_entities, self.settings.neighbours, generator
-        ).to(self.settings.device)
+            edges, snapshot.num_entities, self.config.max_neighbours, generator
+        ).to(self.run.training.device)
 
 
 class EncodedObjective:

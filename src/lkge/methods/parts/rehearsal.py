@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State
 from lkge.methods.parts.memory import Memory
@@ -19,8 +19,8 @@ class Rehearsal(Method):
 
     keeps: ClassVar[str] = "up to 5,000 training facts (--memory)"
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self.memory = Memory()
 
     def retract(self, facts: Facts) -> None:
@@ -29,8 +29,8 @@ class Rehearsal(Method):
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Remember some of what is now old."""
-        generator = stream(self.settings.seed, REMEMBER, snapshot.index)
-        self.memory = self.memory.refreshed(snapshot, self.settings.memory, generator)
+        generator = stream(self.run.training.seed, REMEMBER, snapshot.index)
+        self.memory = self.memory.refreshed(snapshot, self.config.memory_size, generator)
 
     def state(self) -> State:
         """The memory."""

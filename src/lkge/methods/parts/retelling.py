@@ -98,7 +98,7 @@ class Retelling:
         """Add `weight` times the gradient of the facts of a step, learned as if they were new, but
         a softmax over all entities runs over some; return `weight` times their loss."""
         facts, entities = self.facts(step), len(model.tables.entity)
-        sharing = model.settings.sharing
+        sharing = model.run.training.negatives_shared_by
         (batch,) = batches(facts, len(facts), model.negatives, entities, generator, sharing)
         if not model.negatives:
             sample = drawn_sample(facts, entities, RIVALS, generator, POWER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lkge.config import Settings
+from lkge.config import RunConfig
 from lkge.errors import SettingsError
 from lkge.models.objectives.base import FactwiseObjective, Objective
 from lkge.models.objectives.contrast import SampledSoftmax
@@ -17,44 +17,48 @@ from lkge.models.objectives.total import Total
 from lkge.models.scores import Score
 
 
-def objective_of(settings: Settings, score: Score, fused: bool) -> FactwiseObjective:
+def objective_of(config: RunConfig, score: Score, fused: bool) -> FactwiseObjective:
     """The loss on facts, with the further terms that have a weight."""
-    _check(settings)
-    on_facts, terms = _on_facts(settings, score, fused), list(_terms(settings, score, fused))
+    _check(config)
+    on_facts, terms = _on_facts(config, score, fused), list(_terms(config, score, fused))
     return Total(on_facts, terms) if terms else on_facts
 
 
-def negatives_of(settings: Settings) -> int:
+def negatives_of(config: RunConfig) -> int:
     """The corruptions that this objective wants for each fact."""
-    return 0 if settings.objective == "softmax" else settings.negatives
+    return 0 if config.training.loss == "softmax" else config.training.negatives
 
 
-def _on_facts(settings: Settings, score: Score, fused: bool) -> FactwiseObjective:
-    match settings.objective:
+def _on_facts(config: RunConfig, score: Score, fused: bool) -> FactwiseObjective:
+    match config.training.loss:
         case "softmax":
-            return softmax_objective(score, settings.label_smoothing, fused)
+            return softmax_objective(score, config.training.label_smoothing, fused)
         case "sampled":
-            plain = SampledSoftmax(score, settings.adversarial, settings.label_smoothing)
+            plain = SampledSoftmax(
+                score, config.training.adversarial_temperature, config.training.label_smoothing
+            )
             return contrast(plain, fused)
         case _:
-            return margin_objective(score, settings.margin, fused, settings.adversarial)
+            return margin_objective(
+                score, config.training.margin, fused, config.training.adversarial_temperature
+            )
 
 
-def _terms(settings: Settings, score: Score, fused: bool) -> Iterator[Objective]:
-    if settings.relation_weight:
-        yield relation_prediction(score, settings.relation_weight, fused)
-    if settings.n3 or settings.l2:
-        yield RowPenalty(score, settings.n3, settings.l2, fused)
+def _terms(config: RunConfig, score: Score, fused: bool) -> Iterator[Objective]:
+    if config.training.relation_prediction_weight:
+        yield relation_prediction(score, config.training.relation_prediction_weight, fused)
+    if config.training.n3 or config.training.l2:
+        yield RowPenalty(score, config.training.n3, config.training.l2, fused)
 
 
-def _check(settings: Settings) -> None:
+def _check(config: RunConfig) -> None:
     """Refuse what would have no effect."""
-    if settings.label_smoothing and settings.objective == "margin":
+    if config.training.label_smoothing and config.training.loss == "margin":
         raise SettingsError(
             "label_smoothing has no meaning for objective = 'margin'; "
             "choose --objective softmax or sampled, or leave it out"
         )
-    if settings.adversarial and settings.objective == "softmax":
+    if config.training.adversarial_temperature and config.training.loss == "softmax":
         raise SettingsError(
             "adversarial weighs sampled negatives, and objective = 'softmax' has none; "
             "choose --objective sampled or margin, or leave it out"
