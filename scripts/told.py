@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from lkge.methods.parts.retelling import answerers, told
 
 from lkge import api
 from lkge.config import RunConfig, configure
@@ -23,7 +24,6 @@ from lkge.data.snapshots import Snapshot, among, no_facts, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import register
 from lkge.methods.evergreen import Evergreen
-from lkge.methods.parts.retelling import answerers, told
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
 

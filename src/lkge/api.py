@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lkge.config import RunConfig, config_or_preset, read_toml
+from lkge.config import RunConfig
+from lkge.configure import config_or_preset, read_toml
 from lkge.data import catalog
 from lkge.data.files import held, unfinished, write_text_atomically
 from lkge.data.snapshots import GrowingGraph

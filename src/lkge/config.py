@@ -1,247 +1,270 @@
-"""The settings of a run: frozen, checked, and the only place with defaults."""
+"""The settings of a run in four sections: dataset, model, training and method.
+
+The defaults of `training` are the paper's. A method's own settings are its `Config`, a subclass of
+`MethodConfig` beside the method. `lkge.configure` makes a `RunConfig` from presets, files and
+changes.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Self, get_type_hints
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
 from lkge.errors import SettingsError
 
+LOSSES = ("margin", "softmax", "sampled")
+SECTIONS = ("dataset", "model", "training", "method")
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that decides the outcome of a run. The defaults are the paper's.
 
-    Omega weighs a row's pull to its old value: `printed` is ω·‖Δ‖² as in Eq. (10), `squared` is
-    ‖ω·Δ‖², as the code behind the paper's tables has it.
-    """
+def setting(
+    default: Any, text: str, *, losses: tuple[str, ...] = LOSSES, grid: Any = (), **bounds: Any
+) -> Any:
+    """A field of a section: its default, what it does, and the losses that use it. `grid` are the
+    values that `lkge tune` tries; `bounds` are those of pydantic, such as ge=0."""
+    extra = {"losses": losses, "grid": tuple(grid)}
+    return Field(default, description=text, json_schema_extra=extra, **bounds)
 
-    dataset: str = "brick"
-    method: str = "lkge"
-    seed: int = 11
-    score: str = "transe"
-    dim: int = 200
-    batch_size: int = 2048
-    optimizer: str = "adam"
-    learning_rate: float = 1e-4
-    objective: str = "margin"
-    negatives: int = 10
-    sharing: int = 1
-    rivals: float = 1.0
-    margin: float = 8.0
-    adversarial: float = 0.0
-    label_smoothing: float = 0.0
-    relation_weight: float = 0.0
-    n3: float = 0.0
-    sparse_n3: bool = False
-    l2: float = 0.0
-    max_epochs: int = 200
-    patience: int = 3
-    least_gain: float = 0.0
-    alpha: float = 0.01
-    beta: float = 0.1
-    omega: str = "printed"
-    distillation: float = 1.0
-    told: float = 1.0
-    heart: bool = True
-    questions: int = 600
-    profile: bool = True
-    carried_sums: bool = True
-    averaging: bool = False
-    memory: int = 5000
-    neighbours: int = 64
-    components: int = 8
-    active_components: int = 4
-    fine_tuning: bool = True
-    autoencoder: bool = True
-    transfer: bool = True
-    regularization: bool = True
-    backend: str = "auto"
-    device: str = "cpu"
 
-    def __post_init__(self) -> None:
-        for name in (
-            *("dim", "batch_size", "negatives", "sharing", "max_epochs", "patience"),
-            *("neighbours", "components", "active_components", "questions"),
-        ):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        weights = (
-            *("alpha", "beta", "distillation", "margin", "adversarial"),
-            *("relation_weight", "n3", "l2", "least_gain"),
-        )
-        for name in ("seed", "memory", "label_smoothing", *weights):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "zero or more")
-        for name in ("learning_rate", *weights):
-            _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "finite")
-        _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above zero")
-        _require(0 <= self.told <= 1, "told", self.told, "from 0 to 1")
-        _require(0 < self.rivals <= 1, "rivals", self.rivals, "above 0, and 1 at most")
-        _require(self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "below 1")
-        _require(self.optimizer in OPTIMIZERS, "optimizer", self.optimizer, " or ".join(OPTIMIZERS))
-        _require(self.objective in OBJECTIVES, "objective", self.objective, ", ".join(OBJECTIVES))
-        _require(self.omega in OMEGAS, "omega", self.omega, " or ".join(OMEGAS))
-        _require(self.backend in BACKENDS, "backend", self.backend, ", ".join(BACKENDS))
+class Section(BaseModel):
+    """Settings that are frozen and checked. Unknown names and other types are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def grid(cls) -> dict[str, tuple[Any, ...]]:
+        """The settings that `lkge tune` varies, and their values."""
+        found = {name: _extra(cls, name).get("grid", ()) for name in cls.model_fields}
+        return {name: tuple(values) for name, values in found.items() if values}
+
+
+class DatasetConfig(Section):
+    """Which facts."""
+
+    name: str = setting("brick", "A name from `lkge datasets list`, a folder, or a zip archive.")
+
+
+class ModelConfig(Section):
+    """What is learned."""
+
+    score: str = setting("transe", "transe, transe-l2, distmult, complex or rotate.")
+    dim: int = setting(
+        200, "Numbers for each entity and relation. A complex coordinate is two.",
+        ge=1, grid=(100, 200),
+    )  # fmt: skip
+
+
+class TrainingConfig(Section):
+    """How a snapshot is learned. The defaults are the paper's."""
+
+    seed: int = setting(11, "The same seed gives the same bytes on the same machine.", ge=0)
+    loss: Literal["margin", "softmax", "sampled"] = setting(
+        "margin", "margin, softmax (over all entities) or sampled (softmax over negatives)."
+    )
+    optimizer: Literal["adam", "adagrad"] = setting("adam", "adam or adagrad.")
+    learning_rate: float = setting(
+        1e-4, "Step size of the optimizer.", gt=0, grid=(0.0005, 0.0001, 0.001)
+    )
+    batch_size: int = setting(2048, "Positive facts in a step.", ge=1, grid=(1024, 2048))
+    max_epochs: int = setting(200, "Epochs of a snapshot, at most.", ge=1)
+    patience: int = setting(
+        3, "A snapshot ends after so many epochs without a better validation MRR.", ge=1
+    )
+    min_relative_gain: float = setting(
+        0.0, "A validation MRR counts as better if it is higher by this share.", ge=0
+    )
+    negatives: int = setting(
+        10, "Corrupted facts for each positive fact.", losses=("margin", "sampled"), ge=1
+    )
+    negatives_shared_by: int = setting(
+        1, "Facts in a row that share their negatives.", losses=("margin", "sampled"), ge=1
+    )
+    margin: float = setting(
+        8.0, "γ: how much lower a negative must score than its positive.",
+        losses=("margin",), ge=0,
+    )  # fmt: skip
+    adversarial_temperature: float = setting(
+        0.0, "τ: negatives weigh softmax(τ·score). 0: all weigh the same.",
+        losses=("margin", "sampled"), ge=0,
+    )  # fmt: skip
+    label_smoothing: float = setting(
+        0.0, "Share of the softmax target that is spread over all candidates.",
+        losses=("softmax", "sampled"), ge=0, lt=1,
+    )  # fmt: skip
+    candidate_fraction: float = setting(
+        1.0, "Share of all entities that the softmax runs over, drawn for each batch.",
+        losses=("softmax",), gt=0, le=1,
+    )  # fmt: skip
+    all_candidates_below: int = setting(
+        5000, "Up to so many entities are all candidates of the softmax.",
+        losses=("softmax",), ge=0,
+    )  # fmt: skip
+    relation_prediction_weight: float = setting(
+        0.0, "Weight of relation prediction, (s, ?, o), as a second task.", ge=0
+    )
+    n3: float = setting(0.0, "Weight of the N3 penalty on the rows of a batch.", ge=0)
+    n3_by_degree: bool = setting(
+        False, "Scale n3 by facts per entity k: (sparse/k)^power below, (dense/k)^power above."
+    )
+    n3_sparse_degree: float = setting(20.0, "Below so many facts per entity n3 is larger.", gt=0)
+    n3_dense_degree: float = setting(30.0, "Above so many facts per entity n3 is smaller.", gt=0)
+    n3_degree_power: float = setting(0.68, "The exponent of that scale.", ge=0)
+    n3_max_scale: float = setting(2.0, "The largest scale of n3.", ge=1)
+    l2: float = setting(0.0, "Weight of the L2 penalty on the rows of a batch.", ge=0)
+    parameter_averaging: bool = setting(
+        False, "Answer with a running mean of the parameters over steps."
+    )
+    averaging_decay: float = setting(
+        9.0, "η: the mean covers about the last 1/(1 + η) of all steps.", ge=0
+    )
+    adam_beta1: float = setting(0.9, "Decay of Adam's first moment.", ge=0, lt=1)
+    adam_beta2: float = setting(0.999, "Decay of Adam's second moment.", ge=0, lt=1)
+    backend: Literal["auto", "numba", "torch"] = setting(
+        "auto", "auto, numba (fused CPU kernels) or torch (any device)."
+    )
+    device: str = setting("cpu", "Where torch computes: cpu, cuda, mps.")
+
+
+class MethodConfig(Section):
+    """The settings that only one method has. A method without any uses this class itself."""
+
+    also_uses: ClassVar[frozenset[str]] = frozenset()
+    """Settings of `training` that the method uses, whatever the loss."""
+
+    name: str = setting("", "A name from `lkge methods`.")
+
+
+class RunConfig(BaseModel):
+    """Everything that decides the outcome of a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    dataset: DatasetConfig = DatasetConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    method: SerializeAsAny[MethodConfig] = MethodConfig(name="lkge")
 
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
-        """A copy with some fields replaced; names and types are checked."""
-        types = get_type_hints(type(self))
-        unknown = sorted(set(changes) - set(types))
-        if unknown:
-            raise SettingsError(f"unknown setting {unknown[0]!r}; known are: {', '.join(types)}")
-        return dataclasses.replace(
-            self, **{name: _typed(name, value, types[name]) for name, value in changes.items()}
+        """A copy with some settings replaced. A name is `section.name`, or `name` alone where one
+        section has it; `dataset` and `method` alone are the names of these."""
+        parts: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        for key, value in changes.items():
+            section, name = self.place(key)
+            self._require_used(section, name, parts["training"].get("loss"), changes)
+            parts[section][name] = value
+        return self.model_copy(
+            update={
+                section: _changed(getattr(self, section), values, section)
+                for section, values in parts.items()
+                if values
+            }
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Field by field, for JSON."""
-        return dataclasses.asdict(self)
+    def place(self, key: str) -> tuple[str, str]:
+        """The section and the name of a setting."""
+        if key in ("dataset", "method"):
+            return key, "name"
+        section, dot, name = key.partition(".")
+        if dot:
+            if section in SECTIONS and name in self._fields(section):
+                return section, name
+        else:
+            found = [each for each in SECTIONS if key != "name" and key in self._fields(each)]
+            if found:
+                return found[0], key
+        raise SettingsError(self._unknown(key))
+
+    def has(self, key: str) -> bool:
+        """Whether this run has a setting of that name."""
+        try:
+            self.place(key)
+        except SettingsError:
+            return False
+        return True
+
+    def get(self, key: str) -> Any:
+        """The value of a setting, by a name as `with_changes` takes it."""
+        section, name = self.place(key)
+        return getattr(getattr(self, section), name)
+
+    def flat(self) -> dict[str, Any]:
+        """Each setting that has an effect, by `section.name`."""
+        return {f"{section}.{name}": value for section, name, value in self._used()}
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Section by section, for JSON; only settings that have an effect."""
+        tree: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        for section, name, value in self._used():
+            tree[section][name] = value
+        return tree
 
     def to_toml(self) -> str:
-        """One `name = value` a line; `from_toml` reads it back."""
-        return "".join(f"{name} = {_literal(value)}\n" for name, value in self.to_dict().items())
+        """The same as TOML; `lkge.configure.read_toml` reads it back."""
+        return "\n".join(
+            "".join([f"[{section}]\n", *(f"{n} = {literal(v)}\n" for n, v in values.items())])
+            for section, values in self.to_dict().items()
+        )
+
+    def _fields(self, section: str) -> Mapping[str, Any]:
+        fields: Mapping[str, Any] = type(getattr(self, section)).model_fields
+        return fields
+
+    def _used(self) -> Iterator[tuple[str, str, Any]]:
+        for section in SECTIONS:
+            part: Section = getattr(self, section)
+            for name in type(part).model_fields:
+                if name in self.method.also_uses or self.training.loss in losses_of(
+                    type(part), name
+                ):
+                    yield section, name, getattr(part, name)
+
+    def _require_used(
+        self, section: str, name: str, loss: str | None, changes: Mapping[str, Any]
+    ) -> None:
+        """A setting that the chosen loss does not have is an error."""
+        chosen = changes.get("loss", changes.get("training.loss", loss or self.training.loss))
+        losses = losses_of(type(getattr(self, section)), name)
+        if chosen in LOSSES and chosen not in losses and name not in self.method.also_uses:
+            raise SettingsError(
+                f"{section}.{name} has no effect with training.loss = {chosen!r}: it belongs to "
+                f"{' and '.join(losses)}; leave it out or choose that loss"
+            )
+
+    def _unknown(self, key: str) -> str:
+        own = [name for name in self._fields("method") if name != "name"]
+        method = self.method.name
+        of_method = f"{method} has {', '.join(own)}" if own else f"{method} has none of its own"
+        return (
+            f"no setting {key!r} for method {method!r}: {of_method}; "
+            f"`lkge methods show {method}` lists all"
+        )
 
 
-EVERGREEN: Mapping[str, Any] = MappingProxyType(
-    {
-        "method": "evergreen",
-        "score": "complex",
-        "dim": 200,
-        "batch_size": 1500,
-        "optimizer": "adagrad",
-        "learning_rate": 0.3,
-        "objective": "softmax",
-        "rivals": 0.3,
-        "n3": 0.05,
-        "sparse_n3": True,
-        "averaging": True,
-        "questions": 400,
-        "distillation": 2.0,
-        "max_epochs": 20,
-        "patience": 1,
-        "least_gain": 0.01,
-    }
-)
-"""Where the settings of evergreen, and of the base model that it is made for, differ."""
-
-PAPER = "paper"
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"evergreen": EVERGREEN, PAPER: MappingProxyType({})}
-)
-"""Name → where its settings differ from the paper's."""
-
-METHOD = LIVING_METHOD = "evergreen"
-"""Where no method is named: that of a run, and that of a living graph."""
-
-LIVING: Mapping[str, Any] = MappingProxyType(
-    {
-        "learning_rate": 1e-3,
-        "batch_size": 512,
-        "max_epochs": 100,
-        "patience": 5,
-        "alpha": 1.0,
-        "beta": 1.0,
-    }
-)
-"""Where the paper's preset differs for a living graph: it learns a few facts at a time."""
-
-LIVING_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "evergreen": MappingProxyType(
-            {
-                "rivals": 1.0,
-                "questions": 100,
-                "distillation": 1.0,
-                "profile": False,
-                "max_epochs": 15,
-                "patience": 3,
-                "least_gain": 0.002,
-                "transfer": False,
-            }
-        ),
-        PAPER: LIVING,
-    }
-)
-"""Preset → where it differs for a living graph."""
-
-OPTIMIZERS = ("adam", "adagrad")
-OBJECTIVES = ("margin", "softmax", "sampled")
-OMEGAS = ("printed", "squared")
-BACKENDS = ("auto", "numba", "torch")
+def losses_of(section: type[BaseModel], name: str) -> tuple[str, ...]:
+    """The losses that use a setting."""
+    return tuple(_extra(section, name).get("losses", LOSSES))
 
 
-def preset_of(method: str) -> str:
-    """The preset that a method has where none is named: its own, or else the paper's."""
-    return method if method in PRESETS else PAPER
+def _extra(section: type[BaseModel], name: str) -> Mapping[str, Any]:
+    extra = section.model_fields[name].json_schema_extra
+    return extra if isinstance(extra, dict) else MappingProxyType({})
 
 
-def settings_with(
-    changes: Mapping[str, Any], preset: str | None = None, *, living: bool = False
-) -> Settings:
-    """`changes` on top of a preset, or where none is named on top of that of the method."""
-    method = Settings(method=LIVING_METHOD if living else METHOD).with_changes(changes).method
-    name = preset_of(method) if preset is None else preset
-    if name not in PRESETS:
-        raise SettingsError(f"there is no preset {name!r}; known are: {', '.join(PRESETS)}")
-    few = LIVING_PRESETS[name] if living else {}
-    return Settings().with_changes({**PRESETS[name], **few, **changes})
-
-
-def chosen_settings(
-    settings: Settings | None,
-    changes: Mapping[str, Any],
-    preset: str | None,
-    *,
-    living: bool = False,
-) -> Settings:
-    """`changes` on top of `settings`, or where there are none on top of a preset."""
-    if settings is None:
-        return settings_with(changes, preset, living=living)
-    if preset is not None:
-        raise SettingsError(f"settings leave nothing to the preset {preset!r}; leave it out")
-    return settings.with_changes(changes)
-
-
-def from_toml(path: Path) -> Settings:
-    """Settings from a flat TOML file, such as that of a run; what it leaves out is the paper's."""
-    return Settings().with_changes(changes_in(path))
-
-
-def changes_in(path: Path) -> dict[str, Any]:
-    """The settings that a flat TOML file names; names, types and ranges are checked."""
+def _changed(part: Section, values: Mapping[str, Any], section: str) -> Section:
+    """A section with other values, checked."""
     try:
-        changes = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path}: not valid TOML: {error}") from error
-    try:
-        Settings().with_changes(changes)
-    except SettingsError as error:
-        raise SettingsError(f"{path}: {error}") from error
-    return changes
+        return type(part).model_validate({**part.model_dump(), **values})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join([section, *(str(each) for each in first["loc"])])
+        raise SettingsError(f"{name} = {first['input']!r}: {first['msg']}") from error
 
 
-def _require(holds: bool, name: str, value: object, rule: str) -> None:
-    if not holds:
-        raise SettingsError(f"{name} = {value!r} is out of range: it must be {rule}")
-
-
-def _typed(name: str, value: Any, kind: type) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not kind:
-        raise SettingsError(f"{name} = {value!r} must be of type {kind.__name__}")
-    return value
-
-
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

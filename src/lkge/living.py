@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from lkge.api import CONFIG, MODEL, TABLES, load
-from lkge.config import LIVING_PRESETS, RunConfig, config_or_preset, preset_of, read_toml
+from lkge.config import RunConfig
+from lkge.configure import config_or_preset, for_living, read_toml
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
@@ -24,10 +25,8 @@ from lkge.store.beginning import Beginning
 from lkge.store.graph import LivingGraph, create
 from lkge.store.records import Options
 
-SHAPE = {"method", "score", "dim", "components"}
+SHAPE = ("method.name", "model.score", "model.dim", "method.components")
 """The settings that what was learned depends on for its shape."""
-STRENGTHS = {"alpha", "beta"}
-"""The settings of a run that a living graph takes over though it has its own."""
 
 
 def open(folder: Path | str, version: int | None = None) -> LivingGraph:
@@ -69,9 +68,7 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
         raise RunError(f"{run}: not a finished run: it has no {MODEL}; finish it or name another")
     config = read_toml(run / CONFIG)
     _refuse_another_shape(config, changes)
-    few = LIVING_PRESETS[preset_of(config.method.name)]
-    steps = {name: value for name, value in few.items() if name not in STRENGTHS}
-    config = config.with_changes(steps).with_changes(changes)
+    config = for_living(config).with_changes(changes)
     manifest = read_sealed(run / MODEL)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     learned = read_tensors(run / TABLES, manifest["sha256"])
@@ -88,11 +85,12 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
 
 def _refuse_another_shape(config: RunConfig, changes: dict[str, Any]) -> None:
     """What was learned fits the settings that give it its shape, and no others."""
-    for name in SHAPE & changes.keys():
-        if changes[name] != (own := getattr(config, name)):
+    given = {".".join(config.place(name)): value for name, value in changes.items()}
+    for name in given:
+        if name in SHAPE and given[name] != (own := config.get(name)):
             raise SettingsError(f"{name} = {own!r} in the run, and it stays so; leave {name} out")
-    if changes.get("profile") and not config.method.query_counts:
-        raise SettingsError("the run has kept no profile, and none can be made; leave profile out")
+    if given.get("method.query_counts") and not config.get("method.query_counts"):
+        raise SettingsError("the run has kept no query counts; leave query_counts out")
 
 
 def _facts(dataset: str, data: Path | None, vocabulary: Vocabulary) -> tuple[Facts, int]:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from lkge.methods.parts.profile import Profile
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
 
 from lkge.config import EVERGREEN, RunConfig
@@ -14,7 +15,6 @@ from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
-from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
 from lkge.models.objectives.rows import fitted
 from lkge.models.scores import SCORES

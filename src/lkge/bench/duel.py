@@ -53,9 +53,7 @@ def _row(dataset: str, pairs: Sequence[Pair]) -> Row:
 
 def _pairs(one: str, other: str, group: Sequence[Line]) -> list[Pair]:
     """The runs of both with the same seeds."""
-    runs = {
-        line.entrant.name: {run.config["seed"]: run for run in line.system.runs} for line in group
-    }
+    runs = {line.entrant.name: {run.seed: run for run in line.system.runs} for line in group}
     mine, theirs = runs.get(one, {}), runs.get(other, {})
     return [(mine[seed], theirs[seed]) for seed in mine if seed in theirs]
 

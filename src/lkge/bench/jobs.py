@@ -21,7 +21,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from lkge.bench.kept import require_same
-from lkge.config import RunConfig, configure, read_toml
+from lkge.config import RunConfig, literal
+from lkge.configure import configure, read_toml
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,16 +130,13 @@ def compile_kernels(jobs: Sequence[Job], console: Console) -> None:
 
 def run_words(config: RunConfig) -> list[str]:
     """The words after `lkge` that learn with these settings: where the method's preset differs."""
-    defaults = configure({"method": config.method.name}).to_dict()
-    words = ["run"]
-    for name, value in config.to_dict().items():
-        flag = name.replace("_", "-")
-        if value == defaults[name] and name not in ("dataset", "method", "seed"):
-            continue
-        if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            words += [f"--{flag}", str(value)]
+    defaults = configure({"method": config.method.name}).flat()
+    words = ["run", "--dataset", config.dataset.name, "--method", config.method.name]
+    words += ["--seed", str(config.training.seed)]
+    named = ("dataset.name", "method.name", "training.seed")
+    for name, value in config.flat().items():
+        if name not in named and (name not in defaults or value != defaults[name]):
+            words += ["--set", f"{name}={literal(value)}"]
     return words
 
 

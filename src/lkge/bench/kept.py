@@ -9,12 +9,13 @@ from pathlib import Path
 
 from lkge.bench.study import PAPER, Cell, Study, short_name, study_named
 from lkge.config import RunConfig
+from lkge.configure import from_tree
 from lkge.data.files import write_bytes_atomically
-from lkge.errors import RunError, SettingsError
+from lkge.errors import LkgeError, RunError
 from lkge.evaluation.results import Results
 
 RESULTS = "results.json"
-ANYWHERE = frozenset({"dataset", "backend", "device"})
+ANYWHERE = frozenset({"dataset.name", "training.backend", "training.device"})
 """Settings that say where the facts lie and where a run was computed, not what it is."""
 
 
@@ -76,13 +77,13 @@ def keep(results: Path, file: Path) -> None:
 def require_same(place: Path, there: Mapping[str, object], wanted: RunConfig) -> None:
     """Refuse what was made with other settings. What it does not say had its default."""
     try:
-        config = RunConfig().with_changes(there).to_dict()
-    except SettingsError as error:
+        config = from_tree(there).flat()
+    except LkgeError as error:
         raise RunError(f"{place}: {error}; move it away") from error
-    for name, value in wanted.to_dict().items():
-        if name not in ANYWHERE and config[name] != value:
+    for name, value in wanted.flat().items():
+        if name not in ANYWHERE and config.get(name) != value:
             raise RunError(
-                f"{place}: was made with {name} = {config[name]!r}, but {value!r} is wanted; "
+                f"{place}: was made with {name} = {config.get(name)!r}, but {value!r} is wanted; "
                 "move it away to run it again, or choose another folder with --out"
             )
 

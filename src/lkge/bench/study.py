@@ -17,7 +17,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from lkge.config import PRESETS, RunConfig
+from lkge.config import RunConfig
+from lkge.configure import configure
 from lkge.errors import SettingsError, UnknownName
 
 PAPER, BEYOND, SCORES = "paper", "beyond", "scores"
@@ -123,11 +124,11 @@ class Study:
 
     def cell(self, entrant: Entrant, dataset: str, seed: int) -> Cell:
         """One run: the settings of all, of its method, of its variant; each also by dataset."""
-        chosen = {**PRESETS[self.preset], **self.config}
+        chosen = {**self.config}
         for part in (self.entrants.get(entrant.method, entrant), entrant):
             chosen |= {**part.config, **part.on.get(short_name(dataset), {})}
         chosen |= {"dataset": dataset, "method": entrant.method, "seed": seed}
-        return Cell(entrant, RunConfig().with_changes(chosen))
+        return Cell(entrant, configure(chosen, self.preset))
 
     def including(self, datasets: Iterable[str], systems: Iterable[str]) -> Study:
         """The study with these datasets and systems, should it not have them already."""

@@ -56,7 +56,6 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "serve": serve.command,
     },
     "Research": {
-        "methods": methods.command,
         "run": run.command,
         "report": report.command,
         "bench": bench.command,
@@ -68,6 +67,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
 for panel, commands in PANELS.items():
     for name, command in commands.items():
         app.command(name, rich_help_panel=panel)(command)
+app.add_typer(methods.app, name="methods", rich_help_panel="Research")
 app.add_typer(datasets.app, name="datasets", rich_help_panel="Research")
 
 

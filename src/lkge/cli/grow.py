@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lkge.cli.flags import settings_from, takes_settings
+from lkge.cli.flags import config_from, takes_settings
 from lkge.cli.living import (
     FACT_FILES,
     Folder,
@@ -50,7 +50,7 @@ Valid = Annotated[
 ]
 
 
-@partial(takes_settings, living=True, leave_out=frozenset({"dataset"}))
+@partial(takes_settings, leave_out=frozenset({"dataset"}))
 def init(
     *,
     kg: Annotated[Path, typer.Argument(metavar="KG", help="The folder to make.")],
@@ -155,8 +155,8 @@ def _begun(
     from lkge import living
 
     if run is None:
-        config = settings_from(config, flags, preset, living=True)
-        return living.init(kg, config=config, **options)
+        chosen = config_from(config, flags, preset, living=True)
+        return living.init(kg, config=chosen, **options)
     if config is not None:
         raise SettingsError(
             "--from-run goes on with the settings of the run: "

@@ -1,28 +1,101 @@
-"""`lkge methods`: the systems that can learn."""
+"""`lkge methods`: the methods, what each keeps, and the settings of one."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
 from lkge.cli.output import AsJson, console, print_json
 
+if TYPE_CHECKING:
+    from lkge.config import Section
+    from lkge.methods import Method
 
-def command(as_json: AsJson = False) -> None:
+app = typer.Typer(help="List the methods, or show the settings of one.")
+
+
+@app.callback(invoke_without_command=True)
+def command(context: typer.Context, as_json: AsJson = False) -> None:
     """List the methods, and what each keeps from one snapshot to the next."""
-    from lkge.bench.study import PAPER, study_named
-    from lkge.methods import known_methods
+    if context.invoked_subcommand is not None:
+        return
     from lkge.reports.tables import Cell, Grid, rich_table
 
-    known = known_methods()
-    paper = [name for name in study_named(PAPER).entrants if name in known]
-    methods = [known[name] for name in dict.fromkeys([*paper, *sorted(known)])]
+    methods = _in_order()
     if as_json:
-        print_json(
-            [
-                {"name": each.name, "summary": each.summary, "keeps": each.keeps}
-                | {"tunes": {name: list(values) for name, values in each.tunes.items()}}
-                for each in methods
-            ]
-        )
+        print_json([_plain(method) for method in methods])
         return
     rows = [(Cell(each.name), Cell(each.summary), Cell(each.keeps)) for each in methods]
     columns = ("Method", "What it does", "Keeps")
     console().print(rich_table(Grid("Methods", columns, (tuple(rows),), names=3)))
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A name from `lkge methods`.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a method: what it does, what it keeps, and its own settings."""
+    from lkge.methods import method_named
+    from lkge.reports.tables import Cell, Grid, rich_table
+
+    method = method_named(name)
+    if as_json:
+        print_json(_plain(method))
+        return
+    screen = console()
+    screen.print(f"{method.name}: {method.summary}. Keeps {method.keeps}.", soft_wrap=True)
+    rows = [
+        (
+            Cell(f"method.{field['name']}"),
+            Cell(_text(field["default"])),
+            Cell(", ".join(map(_text, field["grid"]))),
+            Cell(field["description"]),
+        )
+        for field in settings_of(method.Config)
+    ]
+    if rows:
+        columns = ("Setting", "Default", "lkge tune", "What it does")
+        screen.print(rich_table(Grid("Settings", columns, (tuple(rows),), names=4)))
+        screen.print(f"Set one with: lkge run --method {name} --set {rows[0][0].text}=VALUE")
+    else:
+        screen.print("It has no settings of its own.")
+
+
+def settings_of(section: type[Section]) -> list[dict[str, Any]]:
+    """The settings of a section: name, default, description, and the values that tune tries."""
+    grid = section.grid()
+    return [
+        {
+            "name": name,
+            "default": field.default,
+            "description": field.description or "",
+            "grid": list(grid.get(name, ())),
+        }
+        for name, field in section.model_fields.items()
+        if name != "name"
+    ]
+
+
+def _plain(method: type[Method]) -> dict[str, Any]:
+    return {
+        "name": method.name,
+        "summary": method.summary,
+        "keeps": method.keeps,
+        "settings": settings_of(method.Config),
+    }
+
+
+def _in_order() -> list[type[Method]]:
+    """The default first, then as in the paper's tables, then all others."""
+    from lkge.bench.study import PAPER, study_named
+    from lkge.methods import known_methods
+
+    known = known_methods()
+    paper = [name for name in study_named(PAPER).entrants if name in known]
+    return [known[name] for name in dict.fromkeys(["evergreen", *paper, *sorted(known)])]
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

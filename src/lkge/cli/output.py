@@ -33,7 +33,7 @@ PresetName = Annotated[
     str | None,
     typer.Option(
         "--preset",
-        help="What the settings begin with: evergreen or paper.",
+        help="What the settings begin with: evergreen, paper, living or living-paper.",
         show_default="that of the method",
     ),
 ]

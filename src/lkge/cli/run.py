@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lkge.bench.study import short_name
-from lkge.cli.flags import option, settings_from, takes_settings
+from lkge.cli.flags import config_from, option, takes_settings
 from lkge.cli.output import (
     INTERRUPTED,
     AsJson,
@@ -26,7 +26,7 @@ from lkge.cli.output import (
     require_unused,
     say_warning,
 )
-from lkge.config import RunConfig, read_toml
+from lkge.config import RunConfig
 from lkge.errors import RunError, SettingsError
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ def command(
     """Learn a growing graph, snapshot by snapshot, and keep what was learned in a run folder."""
     if resume is not None:
         _refuse_beside_resume(flags, preset=preset, config=config, out=out)
-        config, folder = _settings_of(resume), resume
+        chosen, folder = _config_of(resume), resume
     else:
-        config = settings_from(config, flags, preset)
-        folder = out or default_folder(config)
+        chosen = config_from(config, flags, preset)
+        folder = out or default_folder(chosen)
         again = f"--resume {shlex.quote(str(folder))}"
         require_unused(folder, f"go on with it by {again}, or name another folder with --out")
     screen = console(stderr=as_json)
     with _stoppable(folder, data):
-        learn = _again(folder, data) if resume else _anew(folder, data, config)
-        with progress(screen, config.training.patience, quiet) as listener:
+        learn = _again(folder, data) if resume else _anew(folder, data, chosen)
+        with progress(screen, chosen.training.patience, quiet) as listener:
             done = learn(listener=listener)
     _show(done, screen, as_json)
 
@@ -92,10 +92,12 @@ def _refuse_beside_resume(flags: Mapping[str, Any], **others: object) -> None:
         )
 
 
-def _settings_of(folder: Path) -> RunConfig:
+def _config_of(folder: Path) -> RunConfig:
     config = folder / "config.toml"
     if not config.is_file():
         raise RunError(f"{folder}: not a run folder: it has no config.toml")
+    from lkge.configure import read_toml
+
     return read_toml(config)
 
 

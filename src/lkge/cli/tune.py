@@ -11,7 +11,7 @@ import typer
 
 from lkge.bench.study import short_name
 from lkge.cli.bench import SOME_FAILED, Jobs, stopped
-from lkge.cli.flags import option, settings_from, takes_settings
+from lkge.cli.flags import config_from, option, takes_settings
 from lkge.cli.output import (
     AsJson,
     ConfigPath,
@@ -59,14 +59,13 @@ def command(
     from lkge.bench.jobs import compile_kernels
     from lkge.bench.tuning import Search, grid, space_of
     from lkge.data.catalog import load
-    from lkge.methods import method_named
     from lkge.reports.tables import rich_table
 
-    config = settings_from(config, flags, preset)
-    choices = space_of(method_named(config.method.name).tunes, config, base=space == "base")
+    chosen = config_from(config, flags, preset)
+    choices = space_of(chosen, base=space == "base")
     _refuse_tuned(flags, choices)
-    search = Search.opened(out or default_folder(config), config, choices)
-    load(config.dataset.name, data)
+    search = Search.opened(out or default_folder(chosen), chosen, choices)
+    load(chosen.dataset.name, data)
     screen = console(stderr=as_json)
     total = min(trials or len(grid(choices)), len(grid(choices)))
     if jobs > 1 and len(search.trials) < total:
@@ -100,7 +99,7 @@ def trial_grid(search: Search) -> Grid:
 
     rows = [
         (
-            Cell(", ".join(f"{name} {value:g}" for name, value in trial.choice.items())),
+            Cell(", ".join(f"{name} {value}" for name, value in trial.choice.items())),
             Cell(f"{trial.valid_mrr:.4f}", best=trial is search.best),
             Cell(text.count(trial.epochs)),
             Cell(text.duration(trial.seconds)),
@@ -119,6 +118,7 @@ def chosen_line(search: Search, data: Path | None) -> str:
 
 
 def _refuse_tuned(flags: Mapping[str, Any], space: Mapping[str, Any]) -> None:
-    given = [option(name) for name in flags if name in space]
+    places = {name: key for key in space for name in (key, key.partition(".")[2])}
+    given = [option(name) for name in flags if name in places]
     if given:
         raise SettingsError(f"{given[0]} is what is tuned here: leave it out, or choose --space")

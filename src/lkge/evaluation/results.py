@@ -104,6 +104,12 @@ class Results:
     )
 
     @property
+    def seed(self) -> int | None:
+        """The seed of the run; None where the results do not say it."""
+        part = self.config.get("training", self.config)
+        return part.get("seed") if isinstance(part, Mapping) else None
+
+    @property
     def mrr(self) -> float:
         """MRR of the last model on the union of the tests, `paper` protocol."""
         return self.protocols["paper"].final.mrr
@@ -115,7 +121,7 @@ class Results:
 
     def to_json(self) -> dict[str, Any]:
         """A plain tree for `json.dump`; a number that is not there (nan) is null."""
-        tree = {**asdict(self), "settings": dict(self.config)}
+        tree = {**asdict(self), "config": dict(self.config)}
         return {"format": FORMAT, **nan_to_none(tree)}
 
     @classmethod
@@ -124,7 +130,7 @@ class Results:
         return cls(
             dataset=tree["dataset"],
             method=tree["method"],
-            config=tree["settings"],
+            config=tree["config"] if "config" in tree else tree["settings"],
             snapshots=tuple(SnapshotRecord(**_none_to_nan(record)) for record in tree["snapshots"]),
             protocols={name: _protocol(part) for name, part in tree["protocols"].items()},
         )

@@ -134,7 +134,7 @@ class Fit:
         learned = course.epochs_without_gain >= method.patience(self.snapshot)
         return (
             not self._num_edges
-            or course.epochs >= self.config.training.max_epochs
+            or course.epochs >= self._config.training.max_epochs
             or (learned and course.epochs >= method.fewest_epochs)
         )
 
@@ -158,7 +158,7 @@ class Fit:
             self._best = self._answering.clone()
             self._best_working = _copies(self.method.working_state())
             self._best_optimizer = _copies(self._carried_optimizer())
-        if course.is_gain(gained, self.config.training.min_relative_gain):
+        if course.is_gain(gained, self._config.training.min_relative_gain):
             course.gain_mrr, course.gain_epoch = gained, course.epochs
         listener(
             EpochFinished(

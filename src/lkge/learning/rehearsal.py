@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from lkge.config import PRESETS, RunConfig, configure
+from lkge.config import RunConfig
+from lkge.configure import PRESETS, configure
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.learning.loop import Loop
 from lkge.learning.progress import Compiling, Listener, ignore
 from lkge.models.model import uses_kernels
 
-DECISIVE = ("score", "objective", "optimizer", "relation_weight")
+DECISIVE = ("score", "loss", "optimizer", "relation_prediction_weight")
 """Settings that decide which kernels a run uses."""
 
 
@@ -21,10 +22,12 @@ def rehearse(config: RunConfig, listener: Listener) -> None:
     if not uses_kernels(config):
         return
     listener(Compiling())
-    chosen = {name: getattr(config, name) for name in DECISIVE}
-    tiny = RunConfig(dim=8, max_epochs=1, components=2, active_components=1).with_changes(chosen)
+    decisive = {name: config.get(name) for name in DECISIVE}
     for method in sorted({"lkge", config.method.name}):
-        Loop(_tiny_graph(), tiny.with_changes({"method": method})).run()
+        tiny = configure({"method": method, "dim": 8, "max_epochs": 1, **decisive}, "paper")
+        if tiny.has("components"):
+            tiny = tiny.with_changes({"components": 2, "active_components": 1})
+        Loop(_tiny_graph(), tiny).run()
 
 
 def _tiny_graph() -> GrowingGraph:

@@ -1,5 +1,6 @@
 """The systems, one file each, and the parts that several share. Importing this registers them."""
 
+from lkge.config import MethodConfig
 from lkge.methods import (
     cwr,
     dicgrl,
@@ -21,6 +22,7 @@ from lkge.methods.base import METHODS, Method, known_methods, method_named, regi
 __all__ = [
     "METHODS",
     "Method",
+    "MethodConfig",
     "cwr",
     "dicgrl",
     "emr",

@@ -23,13 +23,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import DatasetConfig, MethodConfig, ModelConfig, RunConfig, TrainingConfig
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.errors import LkgeError, UnknownName
 from lkge.models.model import Model
@@ -51,18 +50,20 @@ class Method:
     name: ClassVar[str]
     summary: ClassVar[str]
     keeps: ClassVar[str] = "nothing but the tables"
-    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType({})
-    """Settings of its own, and the values of the paper's grid for each."""
+    Config: ClassVar[type[MethodConfig]] = MethodConfig
+    """Its own settings; a subclass of `MethodConfig` defined in the class body."""
+    config: MethodConfig
     rowwise: bool = False
     """Whether a step changes only what belongs to the rows it touches, and all of `state` is tables
     with a row for each entity and relation: then a few facts can be learned on a few rows. Where it
     depends on the settings, `__init__` says so."""
 
-    fewest_epochs: ClassVar[int] = 1
-    """Epochs of a snapshot, whatever validation says, unless the settings allow fewer."""
+    fewest_epochs: int = 1
+    """Epochs of a snapshot, at least, unless `max_epochs` is smaller."""
 
     def __init__(self, run: RunConfig) -> None:
         self.run = run
+        self.config = run.method
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Add rows for what is new; by default they are drawn at random."""
@@ -167,7 +168,12 @@ ENTRY_POINTS = "lkge.methods"
 
 
 def register(method: type[Method]) -> type[Method]:
-    """Class decorator: make a method known by its name."""
+    """Class decorator: make a method known by its name. Its settings must not repeat a name of
+    another section: `--set` and keyword arguments may leave the section out."""
+    sections = (DatasetConfig, ModelConfig, TrainingConfig)
+    taken = {name for section in sections for name in section.model_fields} - {"name"}
+    if twice := sorted(taken & method.Config.model_fields.keys()):
+        raise ValueError(f"its setting {twice[0]!r} has the name of another section's setting")
     if METHODS.setdefault(method.name, method) is not method:
         raise ValueError(f"two methods are named {method.name!r}")
     return method

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.config import RunConfig
+from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.base import register
+from lkge.methods.memory import MemoryMethod
 from lkge.methods.parts.components import (
     ATTENTION,
     DividedEncoder,
@@ -19,7 +20,6 @@ from lkge.methods.parts.components import (
     Division,
     FusedDividedMargin,
 )
-from lkge.methods.parts.rehearsal import Rehearsal
 from lkge.models.model import ATTEND, Model, stream
 from lkge.models.objectives import Objective
 from lkge.models.predictor import Predictor, RelationPredictor
@@ -27,7 +27,7 @@ from lkge.models.scores import score_of
 
 
 @register
-class Dicgrl(Rehearsal):
+class Dicgrl(MemoryMethod):
     """A relation uses the `active_components` of its `components` that it attends to most.
 
     Only components in use have a gradient; the others of a row stay as they are, bit for bit. With
@@ -37,19 +37,28 @@ class Dicgrl(Rehearsal):
     name: ClassVar[str] = "dicgrl"
     summary: ClassVar[str] = "vectors in components; replay old facts that share them"
 
+    class Config(MemoryMethod.Config):
+        """The settings of DiCGRL."""
+
+        also_uses: ClassVar[frozenset[str]] = frozenset({"negatives", "margin"})
+        components: int = setting(8, "Parts that an entity's vector is divided into.", ge=1)
+        active_components: int = setting(4, "How many of them a relation uses.", ge=1)
+
+    config: Config
+
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
         reals = score_of(run).reals
-        self.division = Division(run.method.components, run.method.active_components, reals)
-        if run.model.dim % (reals * run.method.components):
+        self.division = Division(self.config.components, self.config.active_components, reals)
+        if run.model.dim % (reals * self.config.components):
             raise SettingsError(
-                f"dicgrl divides dim = {run.model.dim} into components = {run.method.components}: "
-                f"choose a dim that is a multiple of {reals * run.method.components}, or others"
+                f"dicgrl divides dim = {run.model.dim} into components = {self.config.components}: "
+                f"choose a dim that is a multiple of {reals * self.config.components}, or others"
             )
-        if run.method.active_components > run.method.components:
+        if self.config.active_components > self.config.components:
             raise SettingsError(
-                f"active_components = {run.method.active_components} is out of range: "
-                f"there are components = {run.method.components}"
+                f"active_components = {self.config.active_components} is out of range: "
+                f"there are components = {self.config.components}"
             )
         self._masks = np.empty(0, dtype=np.int64)
 

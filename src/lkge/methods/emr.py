@@ -8,11 +8,11 @@ import numpy as np
 
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import register
-from lkge.methods.parts.rehearsal import Rehearsal
+from lkge.methods.memory import MemoryMethod
 
 
 @register
-class Emr(Rehearsal):
+class Emr(MemoryMethod):
     """Trains on D_i and the memory as one set of facts."""
 
     name: ClassVar[str] = "emr"

@@ -1,15 +1,15 @@
-"""Evergreen: old facts told by tables that know them by heart, and learned on with new ones.
+"""Evergreen: generative replay of old facts together with new ones.
 
-    L = (1 - λ) · L_new + λ · (κ L_told + (1 - κ) L_held),    λ = δ·|D_old| / (δ·|D_old| + |D_i|).
+    L = (1 - λ) · L_new + λ · (κ · L_replay + (1 - κ) · L_distill),
+    λ = δ·|D_old| / (δ·|D_old| + |D_i|).
 
-Old facts are gone; their profile, how often each entity took each relation, tells which questions
-to ask again. L_told is the loss of facts that the heart tells, as many of each question as it had:
-tables that were taught, when a snapshot had been learned, to know its facts by heart. With the
-heart nothing else is needed, κ = 1. Without a profile questions are made up, and nobody knows how
-many answers they had: L_held, the cross-entropy of the last softmax and the model's, holds what was
-believed of them; or the last tables tell one answer of each, where the model learns from no softmax
-over all entities, or that is no matrix product. The squared gradients that Adagrad has summed
-up stay with the rows: what has much evidence moves little, what is new moves fast.
+Old facts are not kept. Query counts say how often each (h, r, ?) was answered, and a replay model,
+trained to reproduce the facts, generates the answers again: L_replay is the loss of these replayed
+facts. With a replay model nothing else is needed, κ = 1. Without query counts, pseudo-queries are
+drawn and nobody knows how many answers they had: L_distill is the cross-entropy between the last
+model's softmax and the current one. Where the loss is not a softmax over all entities by matrix
+products, the last model's best answer of each pseudo-query is replayed instead. Adagrad's sums of
+squared gradients stay with the rows: rows with much evidence move little, new rows move fast.
 """
 
 from __future__ import annotations
@@ -24,178 +24,206 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.counts import (
-    fact_counts,
-    no_counts,
-    nothing_new,
-    num_facts,
-    padded,
-    without,
-)
-from lkge.methods.parts.heart import Heart
-from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.recollection import recollected
-from lkge.methods.parts.retelling import Retelling, answerers
+from lkge.methods.parts import counts
 from lkge.methods.parts.transfer import transfer
+from lkge.methods.replay import Replay, ReplayPlan, answers_by_relation
+from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
+from lkge.methods.replay_queries import PseudoQueryConfig, QueryCounts, pseudo_queries
 from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, VALIDATE, Model, stream
 from lkge.models.objectives.distillation import Distillation, distillation
-from lkge.models.objectives.rows import DENSE
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear, ComplEx, score_of
 from lkge.models.tables import Gradient, Tables, no_tables
 
-SUMS = "optimizer."
-FEWEST_STEPS = 40
-"""Steps of an epoch, unless batches become too small for it."""
-SMALLEST_BATCH = 100
-ENOUGH_STEPS, MOST_PATIENCE = 80, 5
-"""Steps without a gain that end a snapshot, at least, but in no more epochs: a short epoch says
-little."""
-REFUTATION = 100
-"""New facts that a withdrawn one weighs: it has been learned for long, and is refuted in a few
-steps."""
-RECOLLECTED = 5000
-"""Questions that are asked again in a snapshot where there is no profile, at most: one for two new
-facts, but enough for a step."""
-TOLD = 1.25
-"""Questions of a step that are told, for each that would be held: they cost a fraction of it."""
-VALIDATED = 5000
-"""Validation facts that tell after an epoch whether it was a gain, at most."""
-BESIDE_HELD, BESIDE_TOLD = 1 / 2, 1 / 5
-"""New facts of a step beside old questions, for each where nothing is old, if they are learned by
-matrix products."""
+OPTIMIZER, REPLAY_MODEL = "optimizer.", "replay_model"
+OLD_STATE = {"profile.questions": "query_counts.queries", "profile.counts": "query_counts.counts"}
+"""Names of state tensors in files of release 0.1, besides `heart.*`, the replay model."""
 
 
 @register
 class Evergreen(Method):
-    """Made for bilinear scores and the softmax, `--preset evergreen`; it runs on any."""
+    """Made for bilinear scores and the softmax, preset `evergreen`; it runs on any."""
 
     name: ClassVar[str] = "evergreen"
-    summary: ClassVar[str] = "tell old facts, known by heart, with new ones; the house's own method"
+    summary: ClassVar[str] = "generative replay of old facts with new ones; the default"
     keeps: ClassVar[str] = (
-        "how often each entity took each relation, tables that know the facts by heart, the "
-        "optimizer's sums, and a count a row"
+        "query counts, a replay model that reproduces the facts, the optimizer's sums, and one "
+        "count a row"
     )
-    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = {"distillation": (1.0, 2.0, 3.0)}
-    fewest_epochs: ClassVar[int] = 3
+
+    class Config(ReplayModelConfig, PseudoQueryConfig):
+        """The settings of evergreen."""
+
+        replay_weight: float = setting(
+            2.0, "δ: weight of an old fact against a new one; 0: no replay.",
+            ge=0, grid=(1.0, 2.0, 3.0),
+        )  # fmt: skip
+        replay_share: float = setting(
+            1.0, "κ: share of λ that is replayed; the rest is distilled.", ge=0, le=1
+        )
+        replay_queries: int = setting(400, "Old queries of a step.", ge=1)
+        replay_model: bool = setting(
+            True, "Train a replay model to generate facts; off: the last model generates."
+        )
+        query_counts: bool = setting(
+            True, "Keep how often each query was answered; off: draw pseudo-queries."
+        )
+        carry_optimizer_state: bool = setting(True, "Keep the optimizer's sums over snapshots.")
+        transfer: bool = setting(True, "Initialise new rows from old neighbours.")
+        replayed_per_query: float = setting(
+            1.25, "Replayed queries for each of `replay_queries`; distilled ones cost more.", gt=0
+        )
+        replay_candidate_fraction: float = setting(
+            0.1, "Share of all entities that replayed facts are contrasted with.", gt=0, le=1
+        )
+        replay_importance_power: float = setting(
+            0.5, "A candidate drawn for n/d others has the importance (n/d)^power.", ge=0, le=1
+        )
+        replay_batch_share: float = setting(
+            0.2, "New facts of a batch beside replayed ones, as a share of batch_size.", gt=0
+        )
+        distillation_batch_share: float = setting(0.5, "The same beside distilled queries.", gt=0)
+        dense_degree: float = setting(
+            30.0, "Above so many facts per entity, a replay_weight above 1 falls to 1.", gt=0
+        )
+        retraction_weight: int = setting(
+            100, "New facts that a retracted one counts for in λ.", ge=0
+        )
+        min_epochs: int = setting(3, "Epochs of a snapshot, at least.", ge=1)
+        min_batch_size: int = setting(100, "Facts of a batch, at least.", ge=1)
+        min_steps_per_epoch: int = setting(
+            40, "Steps of an epoch, at least, unless batches become too small.", ge=1
+        )
+        patience_steps: int = setting(
+            80, "Steps without a gain that end a snapshot, at least.", ge=1
+        )
+        max_patience: int = setting(5, "Epochs of patience, at most, for that.", ge=1)
+        max_validation_facts: int = setting(5000, "Validation facts of an epoch, at most.", ge=1)
+
+    config: Config
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self.rowwise = not run.method.query_counts
-        self._profile = self._asked = Profile()
-        self._past = no_counts()
-        self._withdrawn = no_facts()
+        self.rowwise = not self.config.query_counts
+        self.fewest_epochs = self.config.min_epochs
+        self._counts = self._queries = QueryCounts()
+        self._past = counts.no_counts()
+        self._retracted = no_facts()
         self._optimizer: State = {}
         self._old = no_tables(run.model.dim, run.training.device)
-        self._heart = _heart_of(run)
+        self._replay_model = self._empty_replay_model()
         self._distillation: Distillation | None = None
-        self._retelling: Retelling | None = None
-        self._share = self._told = 0.0
-        self._beside = 1.0
+        self._replay: Replay | None = None
+        self._old_share = self._replay_share = 0.0
+        self._batch_share = 1.0
         self._snapshot = 0
         self._steps = 0
 
     def retract(self, facts: Facts) -> None:
-        """They no longer count, and are neither asked again nor known by heart."""
-        if self._heart is not None:
-            generator = stream(self.run.training.seed, HEART, self._snapshot, len(facts))
-            self._heart = self._heart.without(facts, self._profile, generator)
-        self._profile = self._profile.without(facts)
-        self._past = without(self._past, facts)
-        self._withdrawn = facts
+        """Remove the facts from the counts and from the replay model."""
+        if self._replay_model is not None:
+            generator = self._stream(HEART, self._snapshot, len(facts))
+            self._replay_model = self._replay_model.without(facts, self._counts, generator)
+        self._counts = self._counts.without(facts)
+        self._past = counts.without(self._past, facts)
+        self._retracted = facts
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
-        """Keep the tables as the teacher, draw new rows."""
+        """Keep the last parameters, add new rows."""
         self._old = model.tables.clone()
         super().grow(model, snapshot)
         if self.config.transfer:
             model.tables = transfer(model.score, snapshot.train, model.tables, self._old)
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
-        """See which questions are told or held, by whom, and how much they weigh."""
+        """Choose the queries to replay or distil, and the share λ of old facts."""
         self._snapshot, self._steps = snapshot.index, 0
-        old = self._weight(snapshot) * num_facts(self._past)
-        new = len(snapshot.train) + REFUTATION * len(self._withdrawn)
-        self._share = old / max(1, old + new)
-        if self._share:
-            self._asked = (
-                self._profile if self.config.query_counts else self._recollected(model, new)
+        old = self._weight(snapshot) * counts.num_facts(self._past)
+        new = len(snapshot.train) + self.config.retraction_weight * len(self._retracted)
+        self._old_share = old / max(1, old + new)
+        if self._old_share:
+            with_counts = self.config.query_counts
+            self._queries = self._counts if with_counts else self._pseudo_queries(model, new)
+        if len(self._queries.counts) and self._old_share:
+            self._prepare_replay(model, 2 * len(snapshot.train))
+
+    def _prepare_replay(self, model: Model, edges: int) -> None:
+        self._replay_share = share = self._chosen_replay_share()
+        if self._softmax_score() is not None:
+            config = self.config
+            self._batch_share = (
+                share * config.replay_batch_share + (1 - share) * config.distillation_batch_share
             )
-        if len(self._asked.counts) and self._share:
-            self._told = self._told_share
-            if _products(self.run) is not None:
-                self._beside = self._told * BESIDE_TOLD + (1 - self._told) * BESIDE_HELD
-            if self._told < 1:
-                self._distillation = distillation(model.score, self._old, model.fused)
-            if self._told > 0:
-                self._retelling = self._retold(model, 2 * len(snapshot.train))
+        if share < 1:
+            self._distillation = distillation(model.score, self._old, model.fused)
+        if share > 0:
+            self._replay = self._make_replay(model, edges)
 
     def _weight(self, snapshot: Snapshot) -> float:
-        """δ, as given where it is 1 at most. What is more counts as far as new facts have nothing
-        new in them, as others are learned in a row of their own; and less in a dense graph, where
-        they answer questions that have many answers."""
+        """δ. What exceeds 1 counts only for the share of new facts that name nothing new, as others
+        are learned in rows of their own, and less in a dense graph, where queries have many
+        answers."""
         given = self.config.replay_weight
         if given <= 1:
             return given
-        known = self.facts_per_entity(with_inverses(snapshot.train), snapshot)
-        settled = nothing_new(snapshot.train, self._past)
-        return 1 + (given - 1) * settled * min(1.0, DENSE / max(1.0, known))
+        degree = self.facts_per_entity(with_inverses(snapshot.train), snapshot)
+        nothing_new = counts.nothing_new(snapshot.train, self._past)
+        return 1 + (given - 1) * nothing_new * min(1.0, self.config.dense_degree / max(1.0, degree))
 
-    @property
-    def _told_share(self) -> float:
-        """κ: all where answers cannot be held, none where nobody knows how many there were."""
-        if _products(self.run) is None:
+    def _chosen_replay_share(self) -> float:
+        """κ: 1 where distillation is not possible, 0 for pseudo-queries, which have no counts."""
+        if self._softmax_score() is None:
             return 1.0
         return self.config.replay_share if self.config.query_counts else 0.0
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
-        return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
+        return (2 * counts.num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
 
     def batch_size(self, facts: int) -> int:
-        """Smaller where old questions are asked beside new facts, and where an epoch would have few
-        steps."""
-        wanted = math.ceil(self._beside * self.run.training.batch_size)
-        return min(wanted, max(SMALLEST_BATCH, facts // FEWEST_STEPS))
+        """Smaller beside old queries, and where an epoch would have few steps."""
+        wanted = math.ceil(self._batch_share * self.run.training.batch_size)
+        config = self.config
+        return min(wanted, max(config.min_batch_size, facts // config.min_steps_per_epoch))
 
     def patience(self, snapshot: Snapshot) -> int:
-        """More where epochs are short; but what is added to a graph of rows is learned at once."""
+        """More where epochs are short; but not in an update of a few rows."""
         given, edges = self.run.training.patience, 2 * len(snapshot.train)
-        if not edges or (self.rowwise and num_facts(self._past)):
+        if not edges or (self.rowwise and counts.num_facts(self._past)):
             return given
-        needed = math.ceil(ENOUGH_STEPS * self.batch_size(edges) / edges)
-        return max(given, min(MOST_PATIENCE, needed))
+        needed = math.ceil(self.config.patience_steps * self.batch_size(edges) / edges)
+        return max(given, min(self.config.max_patience, needed))
 
     def validation(self, snapshot: Snapshot) -> Facts:
-        """Some of the validation facts, the same in every epoch."""
-        facts = super().validation(snapshot)
-        if len(facts) <= VALIDATED:
+        """A sample of the validation facts, the same in every epoch."""
+        facts, most = super().validation(snapshot), self.config.max_validation_facts
+        if len(facts) <= most:
             return facts
-        generator = stream(self.run.training.seed, VALIDATE, snapshot.index)
-        return facts[np.sort(generator.choice(len(facts), VALIDATED, replace=False))]
+        generator = self._stream(VALIDATE, snapshot.index)
+        return facts[np.sort(generator.choice(len(facts), most, replace=False))]
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
-        """Give the gradient of L_new its share, and ask some old questions again."""
-        if self._retelling is None and self._distillation is None:
+        """Scale the gradient of L_new by 1 - λ, add that of L_replay and L_distill."""
+        if self._replay is None and self._distillation is None:
             return 0.0
         for part in gradient:
-            part.scale(1 - self._share)
-        told, loss = self._told * self._share, 0.0
-        generator = stream(self.run.training.seed, ASK, self._snapshot, self._steps)
-        if self._retelling is not None:
-            loss += self._retelling.add_gradient(model, told, self._steps, gradient, generator)
+            part.scale(1 - self._old_share)
+        replayed, loss = self._replay_share * self._old_share, 0.0
+        generator = self._stream(ASK, self._snapshot, self._steps)
+        if self._replay is not None:
+            loss += self._replay.add_gradient(model, replayed, self._steps, gradient, generator)
         if self._distillation is not None:
-            held = math.ceil((1 - self._told) * self.config.replay_queries)
-            asked, shares = self._asked.draw(held, generator)
-            weights = (self._share - told) * shares
-            loss += self._distillation.add_gradient(model.tables, asked, weights, gradient)
+            size = math.ceil((1 - self._replay_share) * self.config.replay_queries)
+            queries, shares = self._queries.draw(size, generator)
+            weights = (self._old_share - replayed) * shares
+            loss += self._distillation.add_gradient(model.tables, queries, weights, gradient)
         return loss
 
     def after_step(self, model: Model, gradient: Gradient) -> None:
-        """Other questions next time."""
+        """Count the steps: each has its own random numbers."""
         self._steps += 1
 
     def optimizer_state(self) -> State | None:
@@ -207,95 +235,110 @@ class Evergreen(Method):
         self._optimizer = state
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
-        """Remember which questions were answered, and forget the answers, but by heart."""
-        if self._heart is not None:
-            generator = stream(self.run.training.seed, HEART, snapshot.index)
-            self._heart = self._heart.with_facts(
-                snapshot.train, model.tables, self._profile, generator
+        """Count the queries, and train the replay model on the facts."""
+        if self._replay_model is not None:
+            generator = self._stream(HEART, snapshot.index)
+            self._replay_model = self._replay_model.with_facts(
+                snapshot.train, model.tables, self._counts, generator
             )
         if self.config.query_counts:
-            self._profile = self._profile.with_facts(snapshot.train)
-        new = fact_counts(snapshot.train, snapshot)
-        self._past = padded(self._past, new).map(torch.add, new)
-        self._withdrawn = no_facts()
-        self._distillation = self._retelling = None
-        self._beside = 1.0
+            self._counts = self._counts.with_facts(snapshot.train)
+        new = counts.fact_counts(snapshot.train, snapshot)
+        self._past = counts.padded(self._past, new).map(torch.add, new)
+        self._retracted = no_facts()
+        self._distillation = self._replay = None
+        self._batch_share = 1.0
 
     def state(self) -> State:
-        """How many old facts each row has, their profile, the heart, and what the optimizer has
-        gathered."""
-        profile = self._profile.named() if self.config.query_counts else {}
-        heart = self._heart.tables.named("heart") if self._heart is not None else {}
-        sums = {SUMS + name: tensor for name, tensor in self._optimizer.items()}
-        return self._past.named("facts") | profile | heart | sums
+        """Facts of each row, query counts, the replay model, and the optimizer's sums."""
+        queries = self._counts.named() if self.config.query_counts else {}
+        model = self._replay_model.tables.named(REPLAY_MODEL) if self._replay_model else {}
+        sums = {OPTIMIZER + name: tensor for name, tensor in self._optimizer.items()}
+        return self._past.named("facts") | queries | model | sums
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`. What was kept without a heart goes on without one."""
+        """See `Method`. A state without a replay model goes on without one."""
+        state = {_current_name(name): tensor for name, tensor in state.items()}
         self._past = Tables.from_named(state, "facts")
         if self.config.query_counts:
-            self._profile = Profile.from_named(state)
-        if self._heart is not None:
-            self._heart = (
-                replace(self._heart, tables=Tables.from_named(state, "heart"))
-                if "heart.entity" in state
+            self._counts = QueryCounts.from_named(state)
+        if self._replay_model is not None:
+            self._replay_model = (
+                replace(self._replay_model, tables=Tables.from_named(state, REPLAY_MODEL))
+                if f"{REPLAY_MODEL}.entity" in state
                 else None
             )
         self._optimizer = {
-            name.removeprefix(SUMS): tensor
+            name.removeprefix(OPTIMIZER): tensor
             for name, tensor in state.items()
-            if name.startswith(SUMS)
+            if name.startswith(OPTIMIZER)
         }
 
     def working_state(self) -> State:
-        """How many times questions were asked."""
+        """The number of steps so far."""
         return {"steps": torch.tensor([self._steps])}
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
         self._steps = int(state["steps"])
 
-    def _recollected(self, model: Model, facts: int) -> Profile:
-        """Questions that the last tables are sure of, to hold against so many facts; none whose
-        answers were withdrawn."""
-        size = min(RECOLLECTED, max(self.config.replay_queries, facts // 2))
-        generator = stream(self.run.training.seed, RECOLLECT, self._snapshot)
+    def _pseudo_queries(self, model: Model, facts: int) -> QueryCounts:
+        """Pseudo-queries to distil beside so many new facts; none of a retracted fact."""
+        size = min(self.config.max_pseudo_queries, max(self.config.replay_queries, facts // 2))
         evidence = self._old.map(torch.ones_like)
         for name in ("sums", "second"):
             if f"{name}.entity" in self._optimizer:
                 evidence = Tables.from_named(self._optimizer, name)
-        asked = recollected(model.score, self._old, evidence, size, generator)
-        return asked.without(self._withdrawn)
+        generator = self._stream(RECOLLECT, self._snapshot)
+        drawn = pseudo_queries(model.score, self._old, evidence, size, self.config, generator)
+        return drawn.without(self._retracted)
 
-    def _retold(self, model: Model, facts: int) -> Retelling:
-        """What is told while an epoch learns so many new facts."""
-        everyone = np.arange(len(self._old.entity))
+    def _make_replay(self, model: Model, edges: int) -> Replay:
+        """The replay of a snapshot whose epochs learn so many new facts, inverses among them."""
         num_relations = len(self._old.relation)
         tables, score = self._old, model.score
-        if self._heart is not None:
-            tables, score = self._heart.tables, self._heart.score
-        return Retelling(
+        if self._replay_model is not None:
+            tables, score = self._replay_model.tables, self._replay_model.score
+        everyone = np.arange(len(self._old.entity))
+        config = self.config
+        plan = ReplayPlan(
+            math.ceil(self._replay_share * config.replayed_per_query * config.replay_queries),
+            max(1, math.ceil(edges / self.batch_size(edges))),
+            config.replay_candidate_fraction,
+            config.replay_importance_power,
+        )
+        return Replay(
             TablePredictor.of(tables, score, model.fused),
-            self._asked,
-            answerers(self._asked, num_relations)
-            if self.config.query_counts
+            self._queries,
+            answers_by_relation(self._queries, num_relations)
+            if config.query_counts
             else [everyone] * num_relations,
-            math.ceil(self._told * TOLD * self.config.replay_queries),
-            max(1, math.ceil(facts / self.batch_size(facts))),
-            partial(stream, self.run.training.seed, RETELL, self._snapshot),
+            plan,
+            partial(self._stream, RETELL, self._snapshot),
         )
 
+    def _softmax_score(self) -> Bilinear | None:
+        """The score, where the loss is a softmax over all entities by matrix products."""
+        score = score_of(self.run)
+        by_products = isinstance(score, Bilinear) and self.run.training.loss == "softmax"
+        return score if by_products else None
 
-def _products(run: RunConfig) -> Bilinear | None:
-    """The score, where the loss is a softmax over all entities and that is a matrix product."""
-    score = score_of(run)
-    return score if isinstance(score, Bilinear) and run.training.loss == "softmax" else None
+    def _empty_replay_model(self) -> ReplayModel | None:
+        """A replay model of no facts; of ComplEx where the score is not a matrix product."""
+        config, dim, device = self.config, self.run.model.dim, self.run.training.device
+        if not (config.replay_model and config.query_counts and config.replay_share):
+            return None
+        score = score_of(self.run)
+        if isinstance(score, Bilinear):
+            return ReplayModel(score, no_tables(dim, device), config)
+        return ReplayModel(ComplEx(), no_tables(dim + dim % 2, device), config, separate=True)
+
+    def _stream(self, *purpose: int) -> np.random.Generator:
+        return stream(self.run.training.seed, *purpose)
 
 
-def _heart_of(run: RunConfig) -> Heart | None:
-    """One that knows nothing yet; with ComplEx where the score itself is no matrix product."""
-    if not (run.method.replay_model and run.method.query_counts and run.method.replay_share):
-        return None
-    score, dim = score_of(run), run.model.dim
-    if isinstance(score, Bilinear):
-        return Heart(score, no_tables(dim, run.training.device))
-    return Heart(ComplEx(), no_tables(dim + dim % 2, run.training.device), apart=True)
+def _current_name(name: str) -> str:
+    """The name of a state tensor that release 0.1 may have written."""
+    if name.startswith("heart."):
+        return f"{REPLAY_MODEL}.{name.removeprefix('heart.')}"
+    return OLD_STATE.get(name, name)

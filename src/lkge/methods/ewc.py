@@ -13,11 +13,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.batches import batches
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.anchor import STRENGTHS, Anchor, held
+from lkge.methods.parts.anchor import Anchor, held
 from lkge.models.model import INFORM, Model, stream
 from lkge.models.tables import Gradient, Tables, no_tables
 
@@ -30,7 +30,16 @@ class Ewc(Method):
     summary: ClassVar[str] = "hold each coordinate by its Fisher information"
     keeps: ClassVar[str] = "one number a coordinate"
     rowwise = True
-    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
+
+    class Config(MethodConfig):
+        """The settings of EWC."""
+
+        regularization_weight: float = setting(
+            0.01, "α: weight of the pull towards the old embeddings.",
+            ge=0, grid=(0.01, 0.1, 1.0),
+        )  # fmt: skip
+
+    config: Config
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

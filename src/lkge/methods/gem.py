@@ -13,20 +13,24 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import State, register
-from lkge.methods.parts.projection import Vector, cone_weights
-from lkge.methods.parts.rehearsal import Rehearsal
+from lkge.methods.memory import MemoryMethod
 from lkge.models.model import REPLAY, Model, stream
 from lkge.models.tables import Gradient
 
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+ROUNDING = 1e-12
+
 
 @register
-class Gem(Rehearsal):
+class Gem(MemoryMethod):
     """The memory is divided by the snapshots its facts came from; each part gives a constraint.
 
     The corruptions of remembered facts are drawn once a snapshot.
@@ -101,3 +105,36 @@ def product(one: Gradient, other: Gradient) -> float:
         float(torch.dot(a.values.flatten(), b.values.flatten()))
         for a, b in zip(one, other, strict=True)
     )
+
+
+def cone_weights(gram: Matrix, products: Vector) -> Vector:
+    """v ≥ 0 (t,) that minimises ½ vᵀAv + vᵀb for a Gram matrix A = GGᵀ (t, t) and b = Gg (t,).
+
+    Then g + Gᵀv is the vector nearest to g whose products with the rows of G are not negative. It
+    is an active-set search (Lawson and Hanson, 1974): rows enter one by one where their product is
+    most negative, and leave where their weight would be.
+    """
+    weights = np.zeros(len(products))
+    active = np.zeros(len(products), dtype=bool)
+    scale = ROUNDING * max(1.0, float(np.abs(products).max(initial=0.0)))
+    for _ in range(3 * len(products) + 3):
+        slopes = np.where(active, 0.0, gram @ weights + products)
+        if slopes.min(initial=0.0) >= -scale:
+            break
+        active[slopes.argmin()] = True
+        while (wanted := _solved(gram, products, active)).min(initial=0.0) < 0:
+            leaving = active & (wanted < 0)
+            steps = weights[leaving] / (weights[leaving] - wanted[leaving])
+            weights = weights + steps.min() * (wanted - weights)
+            active &= weights > scale
+            weights[~active] = 0.0
+        weights = wanted
+    return weights
+
+
+def _solved(gram: Matrix, products: Vector, active: NDArray[np.bool_]) -> Vector:
+    """The weights that make the products of the active rows zero; zero for the others."""
+    weights = np.zeros(len(products))
+    within = gram[np.ix_(active, active)]
+    weights[active] = np.linalg.lstsq(within, -products[active], rcond=None)[0]
+    return weights

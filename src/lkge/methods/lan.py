@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import RunConfig, setting
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.kernels.scratch import Scratch
@@ -52,9 +52,6 @@ from lkge.models.predictor import Predictor, RelationPredictor
 from lkge.models.scores import Score
 from lkge.models.tables import Gradient, Tables
 
-WIDTH = 50
-"""Coordinates of the learned attention, at most."""
-
 
 @register
 class Lan(Inductive):
@@ -62,7 +59,17 @@ class Lan(Inductive):
 
     name: ClassVar[str] = "lan"
     summary: ClassVar[str] = "trained once; later entities attend to neighbours by query"
-    keeps: ClassVar[str] = "up to `neighbours` facts an entity; which relation implies which"
+    keeps: ClassVar[str] = "up to `max_neighbours` facts an entity; which relation implies which"
+
+    class Config(Inductive.Config):
+        """The settings of LAN."""
+
+        attention_dim: int = setting(50, "Coordinates of the learned attention, at most.", ge=1)
+        min_discount: float = setting(
+            0.01, "Lower bound of the logic part's discount of a neighbour.", gt=0, le=1
+        )
+
+    config: Config
     sees_query: ClassVar[bool] = True
     relation_wise: ClassVar[tuple[str, ...]] = (TRANSITION, QUERY)
 
@@ -73,7 +80,7 @@ class Lan(Inductive):
 
     def drawn(self, num_relations: int, generator: np.random.Generator) -> dict[str, Tensor]:
         """w_r and z_q for each relation, W₁, W₂ and v."""
-        dim, width = self.run.model.dim, min(self.run.model.dim, WIDTH)
+        dim, width = self.run.model.dim, min(self.run.model.dim, self.config.attention_dim)
         return {
             TRANSITION: xavier(2 * num_relations, dim, generator),
             QUERY: xavier(2 * num_relations, dim, generator),
@@ -136,7 +143,7 @@ class Lan(Inductive):
         return Attention.of(score, tables, near, logic)
 
     def _set_logic(self, implies: Tensor) -> None:
-        self._logic = Logic(implies, discounts(self.near, implies))
+        self._logic = Logic(implies, discounts(self.near, implies, self.config.min_discount))
 
 
 class Both:

@@ -6,16 +6,15 @@ L = L_new + α·L_old + β·L_MAE                                             (1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.anchor import STRENGTHS, Anchor
+from lkge.methods.parts.anchor import Anchor
 from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
 from lkge.methods.parts.transfer import transfer
@@ -31,9 +30,26 @@ class Lkge(Method):
     summary: ClassVar[str] = "autoencoder, transfer and regularisation; the paper's method"
     keeps: ClassVar[str] = "one count a row"
     rowwise = True
-    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = MappingProxyType(
-        {**STRENGTHS, "beta": (0.01, 0.1, 1.0)}
-    )
+
+    class Config(MethodConfig):
+        """The settings of LKGE."""
+
+        regularization_weight: float = setting(
+            0.01, "α: weight of the pull towards the old embeddings.",
+            ge=0, grid=(0.01, 0.1, 1.0),
+        )  # fmt: skip
+        autoencoder_weight: float = setting(
+            0.1, "β: weight of the masked autoencoder.", ge=0, grid=(0.01, 0.1, 1.0)
+        )
+        regularization_form: Literal["linear", "squared"] = setting(
+            "linear", "linear: ω·‖Δ‖² as in Eq. (10); squared: ‖ω·Δ‖² as in the published code."
+        )
+        fine_tuning: bool = setting(True, "Train on every snapshot; off: on the first alone.")
+        autoencoder: bool = setting(True, "Learn with the masked autoencoder.")
+        transfer: bool = setting(True, "Initialise new rows from old neighbours.")
+        regularization: bool = setting(True, "Pull rows towards their old embeddings.")
+
+    config: Config
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

@@ -15,16 +15,13 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.snapshots import Snapshot
 from lkge.kernels.rows import RowGradient
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.anchor import STRENGTHS, Anchor, held
+from lkge.methods.parts.anchor import Anchor, held
 from lkge.models.model import Model
 from lkge.models.tables import Gradient, Tables, no_tables
-
-DAMPING = 1e-3
-"""ξ: keeps the importance of a coordinate that hardly moved within bounds."""
 
 
 class Moment(NamedTuple):
@@ -43,8 +40,19 @@ class Si(Method):
     summary: ClassVar[str] = "hold each coordinate by what its path gained"
     keeps: ClassVar[str] = "one number a coordinate"
     rowwise = True
-    damping: ClassVar[float] = DAMPING
-    tunes: ClassVar[Mapping[str, tuple[float, ...]]] = STRENGTHS
+
+    class Config(MethodConfig):
+        """The settings of SI."""
+
+        regularization_weight: float = setting(
+            0.01, "α: weight of the pull towards the old embeddings.",
+            ge=0, grid=(0.01, 0.1, 1.0),
+        )  # fmt: skip
+        damping: float = setting(
+            1e-3, "ξ: bounds the importance of a coordinate that hardly moved.", gt=0
+        )
+
+    config: Config
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
@@ -71,7 +79,7 @@ class Si(Method):
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Ω += max(0, ω) / ((θ_end - θ_start)² + ξ)."""
-        weigh = partial(importance, damping=self.damping)
+        weigh = partial(importance, damping=self.config.damping)
         gained = self._path.map(weigh, model.tables, self._start)
         self._importance = self._importance.grown_to(gained.map(torch.zeros_like)).map(
             torch.add, gained
@@ -94,7 +102,7 @@ class Si(Method):
         self._path = Tables.from_named(state, "path")
 
 
-def importance(path: Tensor, end: Tensor, start: Tensor, damping: float = DAMPING) -> Tensor:
+def importance(path: Tensor, end: Tensor, start: Tensor, damping: float) -> Tensor:
     """max(0, ω) / ((θ_end - θ_start)² + ξ), element by element."""
     return path.clamp(min=0) / ((end - start).square() + damping)
 

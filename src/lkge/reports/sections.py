@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from lkge.configure import flat_config
 from lkge.evaluation.results import PROTOCOLS, Results
 from lkge.reports import marks, tables, text
 from lkge.reports.html import Html, tag
@@ -168,7 +169,7 @@ def _heat(
 
 def _snapshots(run: Results, with_seed: bool) -> list[Html]:
     grid = tables.snapshot_grid(run)
-    seed = run.config.get("seed", text.ABSENT)
+    seed = text.ABSENT if run.seed is None else run.seed
     heading = f"{grid.title}, seed {seed}" if with_seed else grid.title
     head = tag("thead", tag("tr", *(tag("th", words, scope="col") for words in grid.columns)))
     rows = [tag("tr", *(tag("td", cell.text) for cell in row)) for row in grid.sections[0]]
@@ -182,9 +183,9 @@ def _snapshots(run: Results, with_seed: bool) -> list[Html]:
 
 
 def _config(system: System) -> Html:
-    config = dict(system.runs[0].config)
+    config = flat_config(system.runs[0].config)
     if len(system.runs) > 1:
-        config["seed"] = ", ".join(map(str, system.seeds))
+        config["training.seed"] = ", ".join(map(str, system.seeds))
     return tag(
         "dl",
         *(

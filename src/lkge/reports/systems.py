@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lkge.config import RunConfig, configure
+from lkge.configure import configure, flat_config
 from lkge.evaluation.results import PROTOCOLS, ProtocolResult, Results, SnapshotRecord
 from lkge.reports import text
 
-NOT_IDENTITY = frozenset({"dataset", "method", "seed", "backend", "device"})
+NOT_IDENTITY = frozenset(
+    {"dataset.name", "method.name", "training.seed", "training.backend", "training.device"}
+)
 """Settings that do not make another system: the run itself, and where it ran."""
 
 REFERENCES = frozenset({"re-train"})
@@ -50,7 +52,7 @@ class System:
     @property
     def seeds(self) -> list[Any]:
         """The seed of each run that says it."""
-        return [run.config["seed"] for run in self.runs if "seed" in run.config]
+        return [run.seed for run in self.runs if run.seed is not None]
 
     @property
     def competes(self) -> bool:
@@ -182,8 +184,7 @@ def best_text(systems: Sequence[System], measure: Measure) -> str | None:
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a system of a run; a setting that it does not name, an older one, had the value
     that is now the default."""
-    whole = {**RunConfig().to_dict(), **config}
-    return {name: value for name, value in whole.items() if name not in NOT_IDENTITY}
+    return {n: value for n, value in flat_config(config).items() if n not in NOT_IDENTITY}
 
 
 def _key(config: Mapping[str, Any]) -> str:
@@ -197,13 +198,13 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
     named.
     """
     siblings = [_identity(runs[0].config) for runs in variants if runs[0].method == run.method]
-    defaults = configure({"method": run.method}).to_dict()
-    scores = {each["score"] for each in siblings}
+    defaults = configure({"method": run.method}).flat()
+    scores = {each.get("model.score") for each in siblings}
     by_score = 1 < len(scores) == len(siblings)
 
     def tells(name: str, value: Any) -> bool:
         if by_score and value is not False:
-            return name == "score"
+            return name == "model.score"
         differs = any(sibling.get(name) != value for sibling in siblings)
         return value != defaults.get(name) and (value is False or differs)
 
@@ -216,7 +217,7 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
 
 
 def _choice(name: str, value: Any) -> str:
-    words = name.replace("_", "-")
+    words = name.partition(".")[2].replace("_", " ")
     if isinstance(value, bool):
         return words if value else f"no {words}"
     return f"{words} {value}"

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from lkge.methods.parts.heart import Heart, learned_by_heart, lessons_of
+from lkge.methods.parts.profile import Profile
+from lkge.methods.parts.retelling import Entities, answerers
 from tests.kernels.made import made_tables
 from tests.methods.hand_made import as_facts
 
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.methods.parts import heart as room
-from lkge.methods.parts.heart import Heart, learned_by_heart, lessons_of
-from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import Entities, answerers
 from lkge.models.objectives import softmax
 from lkge.models.scores import Bilinear, ComplEx, DistMult
 from lkge.models.tables import Tables, no_tables

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from lkge.methods.parts.profile import Profile
 
 from lkge.data.snapshots import Facts
-from lkge.methods.parts.profile import Profile
 
 
 def facts(*rows: tuple[int, int, int]) -> Facts:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import config, given
 from hypothesis import strategies as st
-
 from lkge.methods.parts.projection import Matrix, Vector, cone_weights
 
 

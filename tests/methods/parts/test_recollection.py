@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from lkge.methods.parts.recollection import entropies, recollected
 from tests.kernels.made import made_tables
 
 from lkge.methods.parts import recollection
-from lkge.methods.parts.recollection import entropies, recollected
 from lkge.models.scores import SCORES, score_named
 from lkge.models.tables import Tables
 

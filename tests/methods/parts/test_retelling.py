@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from lkge.methods.parts.profile import Profile
+from lkge.methods.parts.retelling import POWER, RIVALS, Entities, Retelling, answerers, told
 from tests.kernels.made import made_tables
 from tests.methods.hand_made import PAST, as_facts
 
@@ -13,8 +15,6 @@ from lkge.data import batches as batches_room
 from lkge.data.batches import batches, drawn_sample
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.methods.parts import retelling as retelling_room
-from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import POWER, RIVALS, Entities, Retelling, answerers, told
 from lkge.models.model import Model
 from lkge.models.objectives import softmax as room
 from lkge.models.predictor import TablePredictor

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -12,9 +10,6 @@ from torch import Tensor
 from lkge.kernels.rows import RowGradient
 from lkge.kernels.updates import pull
 from lkge.models.tables import Gradient, Tables
-
-STRENGTHS: Mapping[str, tuple[float, ...]] = MappingProxyType({"alpha": (0.01, 0.1, 1.0)})
-"""The paper's grid for the weight of a pull."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.config import RunConfig
+from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.kernels.rows import RowGradient
@@ -45,7 +45,15 @@ class Inductive(Method, ABC):
     entity without a usable fact keeps its random row.
     """
 
-    keeps: ClassVar[str] = "up to `neighbours` facts an entity"
+    keeps: ClassVar[str] = "up to `max_neighbours` facts an entity"
+
+    class Config(MethodConfig):
+        """The settings of a method that encodes entities by their neighbours."""
+
+        also_uses: ClassVar[frozenset[str]] = frozenset({"negatives", "margin"})
+        max_neighbours: int = setting(64, "Facts of an entity that it looks at, at most.", ge=1)
+
+    config: Config
     sees_query: ClassVar[bool]
     """Whether an entity looks different to each query relation."""
     relation_wise: ClassVar[tuple[str, ...]] = (TRANSITION,)

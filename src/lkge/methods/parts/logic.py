@@ -12,9 +12,6 @@ from lkge.data.snapshots import Facts
 from lkge.methods.parts.neighbours import Neighbourhoods
 from lkge.models.encoders import ranges, segment_of
 
-LEAST = 0.01
-"""No discount is below this: relations of a new entity may never have met before."""
-
 
 class Meetings(NamedTuple):
     """The distinct (entity, relation) of some facts: the relation of each, (k,); the place of
@@ -45,11 +42,12 @@ def implications(edges: Facts, size: int) -> Tensor:
     return together / together.diagonal().clamp(min=1)[:, None]
 
 
-def discounts(near: Neighbourhoods, implies: Tensor) -> Tensor:
+def discounts(near: Neighbourhoods, implies: Tensor, least: float) -> Tensor:
     """For each neighbour (p, o) the largest P(u ⇒ p) over the entity's other relations u, (items,):
-    what another neighbour says already counts for less. At least `LEAST`."""
+    what another neighbour says already counts for less. At least `least`: relations of a
+    new entity may never have met before."""
     met = Meetings.of(near.subjects, near.relations, len(implies))
     strengths = implies[met.relations[met.another], met.relations[met.one]]
     strengths = strengths.masked_fill(met.one == met.another, 0)
-    largest = implies.new_full((len(met.relations),), LEAST)
+    largest = implies.new_full((len(met.relations),), least)
     return largest.scatter_reduce(0, met.one, strengths, "amax")[met.places]

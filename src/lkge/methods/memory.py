@@ -1,16 +1,20 @@
-"""A few old facts, kept to be learned again."""
+"""A memory of old facts, and what the methods that replay it share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts
+from lkge.methods.base import Method, State
+from lkge.models.model import REMEMBER, Model, stream
 
 
 def _no_snapshots() -> NDArray[np.int32]:
@@ -55,3 +59,37 @@ class Memory:
     def from_named(cls, tensors: Mapping[str, Tensor]) -> Memory:
         """The memory that `named` stored."""
         return cls(tensors["facts"].numpy(), tensors["since"].numpy())
+
+
+class MemoryMethod(Method):
+    """Keeps `memory_size` facts; each snapshot replaces half of them with its own."""
+
+    keeps: ClassVar[str] = "up to `memory_size` training facts"
+
+    class Config(MethodConfig):
+        """The settings of a method with a memory of facts."""
+
+        memory_size: int = setting(5000, "Old facts that are kept.", ge=0)
+
+    config: Config
+
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        self.memory = Memory()
+
+    def retract(self, facts: Facts) -> None:
+        """Remove them from the memory."""
+        self.memory = self.memory.without(facts)
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Keep some of the facts that are now old."""
+        generator = stream(self.run.training.seed, REMEMBER, snapshot.index)
+        self.memory = self.memory.refreshed(snapshot, self.config.memory_size, generator)
+
+    def state(self) -> State:
+        """The memory."""
+        return self.memory.named()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self.memory = Memory.from_named(state)

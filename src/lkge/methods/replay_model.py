@@ -1,0 +1,235 @@
+"""The generator of replayed facts: parameters trained to reproduce the old facts.
+
+A model that generalises was stopped early and has not fitted every fact: up to a fifth of what it
+would replay is wrong. So a copy of its parameters is trained on when a snapshot is learned, until
+each query (h, r, ?) ranks its facts above all other entities A(r) that ever answered r:
+
+    L = Σ over (h, r, t) of  -log softmax over e ∈ A(r) of f(h, r, e), at t.
+
+A(r) is small beside all entities, and so is the time this takes. The score need not be the model's,
+as long as it is a matrix product; separate parameters begin at random then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lkge.config import MethodConfig, setting
+from lkge.data.answers import pack
+from lkge.data.snapshots import Facts, among, with_inverses
+from lkge.kernels.updates import adagrad_some
+from lkge.methods.replay import Entities, answers_by_relation, generate
+from lkge.methods.replay_queries import QueryCounts
+from lkge.models.objectives.softmax import blocks_of
+from lkge.models.predictor import TablePredictor
+from lkge.models.scores import Bilinear
+from lkge.models.tables import Tables
+
+
+class ReplayModelConfig(MethodConfig):
+    """How the replay model is trained."""
+
+    replay_model_passes: int = setting(6, "Passes over the facts of a snapshot.", ge=1)
+    replay_model_separate_passes: int = setting(
+        16, "The same where its score is not the model's.", ge=1
+    )
+    replay_model_min_steps: int = setting(300, "Steps of its training, at least.", ge=1)
+    replay_model_learning_rate: float = setting(0.1, "Step size of its Adagrad.", gt=0)
+    replay_model_damping: float = setting(
+        0.1, "Added to its sums of squared gradients: small gradients move little.", gt=0
+    )
+    replay_model_tolerance: float = setting(
+        0.1, "A query is fitted if no candidate's expected count is off by more.", gt=0
+    )
+    replay_model_init_std: float = setting(0.1, "Standard deviation of separate rows.", gt=0)
+    replay_model_old_per_new: float = setting(
+        1.0, "Old queries trained again beside new facts, for each of these.", ge=0
+    )
+
+
+@dataclass(frozen=True)
+class ReplayModel:
+    """Parameters that reproduce the facts of query counts. `separate`: the score is not the
+    model's."""
+
+    score: Bilinear
+    tables: Tables
+    config: ReplayModelConfig
+    separate: bool = False
+
+    def generate(self, queries: QueryCounts, places: Entities) -> Facts:
+        """The facts (k, 3) of the queries at these places, as far as they are fitted."""
+        predictor = TablePredictor.of(self.tables, self.score, fused=False)
+        candidates = answers_by_relation(queries, len(self.tables.relation))
+        return generate(predictor, queries, places, candidates)
+
+    def with_facts(
+        self, facts: Facts, tables: Tables, queries: QueryCounts, generator: np.random.Generator
+    ) -> ReplayModel:
+        """The replay model of these facts too. Its new rows begin as those of `tables`, the
+        model's, or at random. Some old queries, which are in `queries`, are trained again, so that
+        they stay fitted."""
+        new, known = with_inverses(facts), len(queries.counts)
+        again = min(known, round(self.config.replay_model_old_per_new * len(new)))
+        places = generator.choice(known, again, replace=False)
+        all_facts = np.concatenate([self.generate(queries, np.sort(places)), new])
+        begun = self.tables.grown_to(self._random(tables, generator) if self.separate else tables)
+        return self._trained(all_facts, begun, queries.with_facts(facts), generator)
+
+    def without(
+        self, facts: Facts, queries: QueryCounts, generator: np.random.Generator
+    ) -> ReplayModel:
+        """The replay model that no longer generates these facts: their queries are trained again
+        with the answers that are left."""
+        gone = with_inverses(facts)
+        known, changed = (pack(each[:, 0], each[:, 1]) for each in (queries.queries, gone))
+        left = self.generate(queries, np.flatnonzero(np.isin(known, changed)))
+        return self._trained(left[~among(left, gone)], self.tables, queries, generator)
+
+    def _trained(
+        self, facts: Facts, tables: Tables, queries: QueryCounts, generator: np.random.Generator
+    ) -> ReplayModel:
+        candidates = answers_by_relation(queries, len(tables.relation))
+        passes = (
+            self.config.replay_model_separate_passes
+            if self.separate
+            else self.config.replay_model_passes
+        )
+        fitted = fit_facts(self.score, tables, facts, candidates, generator, self.config, passes)
+        return replace(self, tables=fitted)
+
+    def _random(self, like: Tables, generator: np.random.Generator) -> Tables:
+        """As many random rows, as wide as these parameters."""
+        width = self.tables.entity.shape[1]
+
+        def draw(table: Tensor) -> Tensor:
+            rows = generator.standard_normal((len(table), width), dtype=np.float32)
+            return torch.from_numpy(self.config.replay_model_init_std * rows).to(table.device)
+
+        return like.map(draw)
+
+
+@dataclass(frozen=True)
+class QueryBlock:
+    """Queries of one relation: heads (q,), candidates (a,), where the facts are in that matrix, rows
+    (k,) and columns (k,), and how many are in each row, (q, 1)."""
+
+    relation: int
+    heads: Tensor
+    candidates: Tensor
+    rows: Tensor
+    columns: Tensor
+    counts: Tensor
+
+
+def fit_facts(
+    score: Bilinear,
+    tables: Tables,
+    facts: Facts,
+    candidates: Sequence[Entities],
+    generator: np.random.Generator,
+    config: ReplayModelConfig,
+    passes: int,
+) -> Tables:
+    """A copy of the parameters trained on facts (k, 3), inverses among them, each contrasted with
+    the candidates of its relation, sorted, its object among them. A block whose queries are all
+    fitted is left out of the next pass."""
+    fitted, sums = tables.clone(), tables.map(torch.zeros_like)
+    blocks = query_blocks(facts, candidates, tables.entity.device)
+    done: set[int] = set()
+    for _ in range(max(passes, math.ceil(config.replay_model_min_steps / max(1, len(blocks))))):
+        due = [place for place in generator.permutation(len(blocks)) if place not in done]
+        done = {place for place in due if not _step(score, fitted, sums, blocks[place], config)}
+    return fitted
+
+
+def query_blocks(
+    facts: Facts, candidates: Sequence[Entities], device: torch.device | str = "cpu"
+) -> list[QueryBlock]:
+    """The queries that facts answer, by relation, in blocks; a repeated fact counts once."""
+    ordered = np.unique(facts[:, (1, 0, 2)], axis=0)
+    bounds = np.append(np.flatnonzero(np.diff(ordered[:, 0], prepend=-1)), len(ordered))
+    return [
+        block
+        for first, last in itertools.pairwise(bounds)
+        for block in _blocks(ordered[first:last], candidates[ordered[first, 0]], device)
+    ]
+
+
+def _blocks(part: Facts, among: Entities, device: torch.device | str) -> list[QueryBlock]:
+    """The blocks of one relation; its facts (k, 3) are sorted and have the relation first."""
+    heads, rows = np.unique(part[:, 1], return_inverse=True)
+    columns, candidates = np.searchsorted(among, part[:, 2]), torch.from_numpy(among).to(device)
+    blocks = []
+    for block in blocks_of(len(heads), len(among)):
+        first, last = np.searchsorted(rows, (block.start, block.stop))
+        numbers = torch.from_numpy(rows[first:last] - block.start).to(device)
+        blocks.append(
+            QueryBlock(
+                int(part[0, 0]),
+                torch.from_numpy(heads[block]).long().to(device),
+                candidates,
+                numbers,
+                torch.from_numpy(columns[first:last]).to(device),
+                torch.bincount(numbers)[:, None].float(),
+            )
+        )
+    return blocks
+
+
+def _step(
+    score: Bilinear, tables: Tables, sums: Tables, block: QueryBlock, config: ReplayModelConfig
+) -> bool:
+    """One step of Adagrad on the queries that are not fitted yet; whether there are any.
+
+    With c(h, r) facts each, ∂L/∂f(h, r, e) = c(h, r)·p(e | h, r) - [e is an answer].
+    """
+    heads, relation = block.heads, torch.tensor([block.relation], device=block.heads.device)
+    head, between = tables.entity.index_select(0, heads), tables.relation[relation]
+    rows = tables.entity.index_select(0, block.candidates)
+    queries = score.compose(head, between)
+    slopes = score.candidates(queries, rows).softmax(dim=1).mul_(block.counts)
+    slopes[block.rows, block.columns] -= 1
+    lowest, highest = slopes.aminmax(dim=1)
+    off = torch.maximum(highest, -lowest).gt(config.replay_model_tolerance).nonzero().squeeze(1)
+    if not len(off):
+        return False
+    slopes, head, queries = (each.index_select(0, off) for each in (slopes, head, queries))
+    flow = slopes @ rows
+    _adagrad(tables.entity, sums.entity, block.candidates, slopes.T @ queries, config)
+    _adagrad(tables.entity, sums.entity, heads[off], score.towards(between, flow), config)
+    change = score.towards(head, flow).sum(dim=0, keepdim=True)
+    _adagrad(tables.relation, sums.relation, relation, change, config)
+    return True
+
+
+def _adagrad(
+    table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, config: ReplayModelConfig
+) -> None:
+    """θ -= η·g / √(Σg² + ε) on the rows."""
+    rate, damping = config.replay_model_learning_rate, config.replay_model_damping
+    step = _adagrad_fused if table.device.type == "cpu" else _adagrad_plain
+    step(table, sums, rows, gradient, rate, damping)
+
+
+def _adagrad_fused(
+    table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, rate: float, damping: float
+) -> None:
+    adagrad_some(
+        table.numpy(), gradient.contiguous().numpy(), sums.numpy(), rows.numpy(), rate, damping
+    )
+
+
+def _adagrad_plain(
+    table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, rate: float, damping: float
+) -> None:
+    summed = sums[rows] + gradient.square()
+    sums[rows] = summed
+    table[rows] -= rate * gradient / (summed + damping).sqrt()

@@ -1,0 +1,153 @@
+"""Which old queries (h, r, ?) to replay: counted while facts were there, or drawn from the model.
+
+`QueryCounts` is what is left of old facts when no object is kept. Without it, `pseudo_queries` draws
+queries whose answers the old model is sure of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lkge.config import MethodConfig, setting
+from lkge.data.answers import pack
+from lkge.data.snapshots import Facts, with_inverses
+from lkge.models.objectives.softmax import blocks_of
+from lkge.models.scores import Score
+from lkge.models.tables import Tables
+
+Counts = NDArray[np.int32]
+BLOCK = 1 << 21
+"""Numbers that a block of queries may take."""
+
+
+def _none(*shape: int) -> NDArray[np.int32]:
+    return np.empty(shape, dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class QueryCounts:
+    """Queries (p, 2), an entity and a relation each, sorted, and how many training facts answer
+    each, (p,). A fact answers two queries, one in each direction."""
+
+    queries: Facts = field(default_factory=lambda: _none(0, 2))
+    counts: Counts = field(default_factory=lambda: _none(0))
+
+    def with_facts(self, facts: Facts) -> QueryCounts:
+        """The counts with these facts added."""
+        return self._changed(facts, 1)
+
+    def without(self, facts: Facts) -> QueryCounts:
+        """The counts with these facts removed; unknown ones are ignored."""
+        return self._changed(facts, -1)
+
+    def _changed(self, facts: Facts, sign: int) -> QueryCounts:
+        edges = with_inverses(facts)
+        queries = np.concatenate([self.queries, edges[:, :2]])
+        change = np.concatenate([self.counts, np.full(len(edges), sign, dtype=np.int32)])
+        _, first, places = np.unique(
+            pack(queries[:, 0], queries[:, 1]), return_index=True, return_inverse=True
+        )
+        counts = np.zeros(len(first), dtype=np.int32)
+        np.add.at(counts, places, change)
+        kept = counts > 0
+        return QueryCounts(queries[first][kept], counts[kept])
+
+    def draw(self, size: int, generator: np.random.Generator) -> tuple[Facts, Tensor]:
+        """`size` queries in proportion to their counts, one from each `size`-th of the total; the
+        distinct ones (q, 2), and their shares of the draw, (q,)."""
+        ends = np.cumsum(self.counts, dtype=np.float64)
+        marks = (np.arange(size) + generator.random(size)) * (ends[-1] / size)
+        drawn = np.minimum(np.searchsorted(ends, marks, side="right"), len(ends) - 1)
+        distinct, times = np.unique(drawn, return_counts=True)
+        return self.queries[distinct], torch.from_numpy(times / size).float()
+
+    def named(self) -> dict[str, Tensor]:
+        """For a method's state; `from_named` is the inverse."""
+        return {
+            "query_counts.queries": torch.from_numpy(self.queries),
+            "query_counts.counts": torch.from_numpy(self.counts),
+        }
+
+    @classmethod
+    def from_named(cls, tensors: Mapping[str, Tensor]) -> QueryCounts:
+        """The counts that `named` stored."""
+        return cls(tensors["query_counts.queries"].numpy(), tensors["query_counts.counts"].numpy())
+
+
+class PseudoQueryConfig(MethodConfig):
+    """How pseudo-queries are drawn."""
+
+    max_pseudo_queries: int = setting(
+        5000, "Pseudo-queries of a snapshot, at most: one for two new facts.", ge=1
+    )
+    pseudo_query_proposals: int = setting(16, "Queries proposed for each that is chosen.", ge=1)
+    pseudo_query_sharpness: float = setting(
+        2.0, "A proposed query with answers of entropy H has weight exp(-sharpness · H).", ge=0
+    )
+    pseudo_query_power: float = setting(
+        2 / 3, "Rows are proposed ∝ (sum of squared gradients)^power.", ge=0
+    )
+
+
+def pseudo_queries(
+    score: Score,
+    tables: Tables,
+    evidence: Tables,
+    size: int,
+    config: PseudoQueryConfig,
+    generator: np.random.Generator,
+) -> QueryCounts:
+    """Up to `size` distinct queries, each counted once.
+
+    Entities and relations are proposed by `evidence`, (n, …) and (2m, …), ≥ 0: what the optimizer
+    has summed on their rows, which grows with the facts behind them. Of the proposed queries those
+    are chosen whose answers p(· | h, r) have low entropy: a query that no fact answers mostly has
+    answers all over the graph.
+    """
+    drawn = [
+        _draw_rows(rows, config.pseudo_query_proposals * size, config.pseudo_query_power, generator)
+        for rows in (evidence.entity, evidence.relation)
+    ]
+    proposed = np.unique(np.stack(drawn, axis=1), axis=0).astype(np.int32)
+    entropy = entropies(score, tables, proposed)
+    weights = np.exp(-config.pseudo_query_sharpness * entropy) + np.finfo(np.float64).tiny
+    chosen = generator.choice(
+        len(proposed), min(size, len(proposed)), replace=False, p=weights / weights.sum()
+    )
+    return QueryCounts(proposed[np.sort(chosen)], np.ones(len(chosen), dtype=np.int32))
+
+
+def entropies(score: Score, tables: Tables, queries: Facts) -> NDArray[np.float64]:
+    """H of the answers to queries (q, 2): -Σ_e p(e | h, r) log p(e | h, r), (q,)."""
+    rows = torch.from_numpy(queries).long().to(tables.entity.device)
+    entity = score.prepare_entities(tables.entity)
+    relation = score.prepare_relations(tables.relation)
+    numbers = len(entity) if score.is_bilinear else entity.numel()
+    parts = [
+        _entropy(score.candidates(score.compose(entity[part[:, 0]], relation[part[:, 1]]), entity))
+        for part in (rows[block] for block in blocks_of(len(rows), numbers, BLOCK))
+    ]
+    return torch.cat([torch.empty(0), *parts]).double().numpy()
+
+
+def _entropy(scores: Tensor) -> Tensor:
+    """log Σ exp s - Σ p s, (q,), of scores (q, n), which are overwritten."""
+    below = scores.sub_(scores.amax(dim=1, keepdim=True))
+    weights = below.exp()
+    total = weights.sum(dim=1)
+    return (total.log() - torch.bmm(weights[:, None], below[:, :, None]).flatten() / total).cpu()
+
+
+def _draw_rows(
+    evidence: Tensor, size: int, power: float, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Row numbers ∝ evidence^power, (size,)."""
+    weights = evidence.double().flatten(1).sum(1).cpu().numpy() ** power
+    total = weights.sum()
+    return generator.choice(len(weights), size, p=weights / total if total > 0 else None)
