@@ -7,12 +7,12 @@ from lkge.cli.output import AsJson, console, print_json
 
 def command(as_json: AsJson = False) -> None:
     """List the methods, and what each keeps from one snapshot to the next."""
-    from lkge.bench.study import PAPER, study_named
     from lkge.methods import known_methods
     from lkge.reports.tables import Cell, Grid, rich_table
+    from lkge.studies.study import PAPER, study_named
 
     known = known_methods()
-    paper = [name for name in study_named(PAPER).entrants if name in known]
+    paper = [name for name in study_named(PAPER).specs if name in known]
     methods = [known[name] for name in dict.fromkeys([*paper, *sorted(known)])]
     if as_json:
         print_json(
