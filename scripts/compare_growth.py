@@ -1,4 +1,4 @@
-"""Build ENTITY, RELATION, FACT and HYBRID anew and set their counts beside the paper's Table 1.
+"""Build ENTITY, RELATION, FACT and HYBRID and compare their counts with Table 1 of the paper.
 
     python scripts/compare_growth.py FB15k-237-all.tsv.xz --seed 0 --out results/growth.md
 
@@ -58,22 +58,25 @@ PUBLISHED_LEFT: dict[Growth, list[int] | None] = {
 }
 """Possible facts left, as counted in the published files."""
 
-INTRODUCTION = """# Growth: the builder beside the paper's Table 1
+INTRODUCTION = """\
+# Growth: the dataset builder compared with Table 1 of the paper
 
-Made with `python scripts/compare_growth.py FB15k-237-all.tsv.xz --seed {seed}`.
-Each cell: ours / paper's. New facts are those of the snapshot; entities and relations are counted
-up to it. *Possible facts left* have entities and a relation that are all seen and are not yet in
-the graph; for HYBRID the second number is that of the published files.
+Command: `python scripts/compare_growth.py FB15k-237-all.tsv.xz --seed {seed}`. Each cell: this
+builder / the paper. New facts: those of the snapshot. Entities and relations: counted up to and
+including the snapshot. *Possible facts left*: facts of later snapshots whose entities and relation
+have all appeared; for HYBRID the second number is counted in the published files.
 
-What the rules fix agrees: the entities of ENTITY (the paper's 8,275 is a slip for the 8,725 of its
-files), the relations of RELATION (the files have one more in the first two snapshots), the new
-facts of FACT, and that ENTITY and RELATION leave no possible fact, HYBRID few and FACT many.
+What the rules determine agrees: the entities of ENTITY (8,275 in the paper is a misprint of 8,725,
+the count in its files), the relations of RELATION (the files have one more in the first two
+snapshots), the new facts of FACT; ENTITY and RELATION leave no possible fact, HYBRID few and FACT
+many.
 
-What the text leaves to the draws does not always agree. Over seeds 0 to 19 the first snapshot of
-ENTITY gets 58,235 to 63,796 facts, that of RELATION 141,091 to 195,699, and that of FACT 12,930 to
-13,070 entities. The published counts lie outside, so it is hardly chance: their facts do not look
-drawn uniformly among those that touch a seen entity, and the text does not say how else they were
-drawn. HYBRID's sizes vary widely from seed to seed, as its rule of termination wants it.
+What is drawn at random does not always agree. Over seeds 0 to 19 the first snapshot of ENTITY has
+58,235 to 63,796 facts, that of RELATION 141,091 to 195,699, and that of FACT has 12,930 to 13,070
+entities. The published counts are outside these ranges, so chance does not explain them: the
+published facts were not drawn uniformly among the facts with a known entity, and the paper does
+not describe another distribution. The sizes of HYBRID vary widely from seed to seed, because of
+its stopping rule.
 """
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.bench.made import fake_program
+from tests.studies.made import fake_program
 from typer.testing import CliRunner, Result
 
 import lkge as package
@@ -20,7 +20,7 @@ from lkge.methods import METHODS
 
 __all__ = ["fake_program"]
 
-BENCH = Path(__file__).parent / "bench" / "fake_bench.py"
+BENCH = Path(__file__).parent / "studies" / "fake_studies.py"
 STUDY = """
 datasets = ["brick"]
 [settings]
@@ -36,8 +36,8 @@ settings = { transfer = false }
 @pytest.fixture
 def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures and page take a while to draw, and have tests of their own."""
-    monkeypatch.setattr("lkge.bench.report.draw", lambda study, kept: {})
-    monkeypatch.setattr("lkge.bench.report.write_page", lambda results, path: None)
+    monkeypatch.setattr("lkge.studies.report.draw", lambda study, kept: {})
+    monkeypatch.setattr("lkge.studies.report.write_page", lambda results, path: None)
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_a_study_that_was_stopped_goes_on(study: Path, stop: signal.Signals) -> 
     (out / "runs" / "go").touch()
     done = lkge("bench", study, "--out", out)
     assert done.exit_code == 0, done.stderr
-    assert "goes on  brick-lkge-no-transfer-11" in done.stdout
+    assert "resumed  brick-lkge-no-transfer-11" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert (out / "brick-lkge-no-transfer-11.json").is_file()
 

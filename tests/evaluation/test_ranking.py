@@ -10,7 +10,7 @@ import torch
 
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
-from lkge.evaluation.ranking import Examiner, Validator
+from lkge.evaluation.ranking import Evaluator, Validator
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import TransE
 
@@ -99,7 +99,7 @@ def known_by(until: int, splits: tuple[str, ...]) -> list[Fact]:
 def test_both_protocols(fused: bool, i: int, j: int) -> None:
     """`paper` stands at snapshot j, `current` at snapshot i."""
     predictor = made_predictor(fused)
-    found = Examiner(GRAPH).accuracies(predictor, i, [j])[0]
+    found = Evaluator(GRAPH).accuracies(predictor, i, [j])[0]
     for name, moment in (("paper", j), ("current", i)):
         ranks = plain_ranks(
             predictor,
@@ -115,23 +115,23 @@ def test_both_protocols(fused: bool, i: int, j: int) -> None:
 
 
 def test_the_protocols_differ_for_old_tests_alone() -> None:
-    examiner, predictor = Examiner(GRAPH), made_predictor(True)
-    now, old = examiner.accuracies(predictor, 2, [2, 0])
+    evaluator, predictor = Evaluator(GRAPH), made_predictor(True)
+    now, old = evaluator.accuracies(predictor, 2, [2, 0])
     assert now["paper"] == now["current"]
     assert old["paper"] != old["current"]
 
 
 @BACKENDS
 def test_tests_asked_at_once_are_answered_as_one_by_one(fused: bool) -> None:
-    examiner, predictor = Examiner(GRAPH), made_predictor(fused)
-    at_once = examiner.accuracies(predictor, 2, [0, 1, 2])
-    assert at_once == [examiner.accuracies(predictor, 2, [j])[0] for j in range(3)]
+    evaluator, predictor = Evaluator(GRAPH), made_predictor(fused)
+    at_once = evaluator.accuracies(predictor, 2, [0, 1, 2])
+    assert at_once == [evaluator.accuracies(predictor, 2, [j])[0] for j in range(3)]
 
 
 def test_a_snapshot_without_tests_has_no_accuracy() -> None:
     bare = dataclasses.replace(GRAPH.snapshots[1], test=no_facts())
     graph = dataclasses.replace(GRAPH, snapshots=(GRAPH.snapshots[0], bare, GRAPH.snapshots[2]))
-    assert Examiner(graph).accuracies(made_predictor(True), 2, [1])[0]["paper"].queries == 0
+    assert Evaluator(graph).accuracies(made_predictor(True), 2, [1])[0]["paper"].queries == 0
 
 
 @BACKENDS

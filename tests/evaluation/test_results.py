@@ -127,6 +127,16 @@ def test_to_json_and_back_with_what_is_not_a_number() -> None:
     assert back.config == results.config
 
 
+def test_provenance_goes_to_json_and_back_and_older_results_have_none() -> None:
+    made = dataclasses.replace(made_results(), provenance={"lkge": "0.2.0"}, data_digest="ab")
+    tree = json.loads(json.dumps(made.to_json()))
+    back = Results.from_json(tree)
+    assert (back.provenance, back.data_digest) == ({"lkge": "0.2.0"}, "ab")
+    del tree["provenance"], tree["data_digest"]
+    older = Results.from_json(tree)
+    assert (older.provenance, older.data_digest) == ({}, "unknown")
+
+
 def test_the_sums_of_a_run() -> None:
     results = made_results()
     assert results.mrr == THREE.final.mrr

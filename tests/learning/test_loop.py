@@ -12,7 +12,7 @@ from tests.learning.made import bytes_of, made_graph, names_of, quick, without_s
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.errors import UnknownName
-from lkge.evaluation.ranking import Examiner
+from lkge.evaluation.ranking import Evaluator
 from lkge.evaluation.results import PROTOCOLS
 from lkge.learning.loop import Learned, Loop
 from lkge.learning.progress import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
@@ -159,11 +159,11 @@ def test_no_test_fact_bears_on_what_is_learned(method: str) -> None:
 def test_forward_transfer_is_measured_before_training() -> None:
     graph = made_graph()
     method, learned = recorded(graph)
-    examiner = Examiner(graph)
+    evaluator = Evaluator(graph)
 
     def asked(tables: Tables, i: int, j: int, protocol: str) -> float:
         predictor = TablePredictor.of(tables, learned.model.score, learned.model.fused)
-        return examiner.accuracies(predictor, i, [j])[0][protocol].mrr
+        return evaluator.accuracies(predictor, i, [j])[0][protocol].mrr
 
     for name in PROTOCOLS:
         found = learned.results.protocols[name]
@@ -283,14 +283,14 @@ def test_time_is_that_of_learning_not_of_examination(monkeypatch: pytest.MonkeyP
             now[0] += 1000
 
     def slow_accuracy(
-        self: Examiner, predictor: TablePredictor, i: int, tests: list[int]
+        self: Evaluator, predictor: TablePredictor, i: int, tests: list[int]
     ) -> object:
         now[0] += 1e6
         return quickly(self, predictor, i, tests)
 
-    quickly = Examiner.accuracies
+    quickly = Evaluator.accuracies
     monkeypatch.setitem(METHODS, "slow", Slow)
-    monkeypatch.setattr(Examiner, "accuracies", slow_accuracy)
+    monkeypatch.setattr(Evaluator, "accuracies", slow_accuracy)
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     results = Loop(made_graph(), quick("slow", max_epochs=2, patience=9)).run().results
     assert [record.seconds for record in results.snapshots] == [1 + 10 + 4 * 100 + 1000] * 3

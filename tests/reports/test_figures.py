@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results
-from lkge.reports import drawing, figures
+from lkge.reports import figures, plot_style
 
 MakeRun = Callable[..., Results]
 
@@ -108,9 +108,9 @@ def test_odd_results_are_drawn(draw: Callable[..., object], make_run: MakeRun) -
         replace(make_run("nothing"), snapshots=(), protocols={}),
     ]
     for run in odd:
-        rendered = drawing.render(draw([run]))  # type: ignore[arg-type]
+        rendered = plot_style.render(draw([run]))  # type: ignore[arg-type]
         ElementTree.fromstring(rendered.svg)
-    drawing.render(draw(odd))  # type: ignore[arg-type]
+    plot_style.render(draw(odd))  # type: ignore[arg-type]
 
 
 def test_lines_of_models_end_at_their_own_snapshot(make_run: MakeRun) -> None:
@@ -157,7 +157,7 @@ def test_save_writes_both_formats_and_makes_the_folder(make_run: MakeRun, tmp_pa
 
 def test_labels_keep_apart_in_their_order_and_in_bounds() -> None:
     values = [5.0, 1.0, 1.1, 1.05, 9.9, 10.0]
-    places = drawing.apart(values, gap=1.0, top=10.0)
+    places = plot_style.spread_out(values, gap=1.0, top=10.0)
     order = sorted(range(6), key=values.__getitem__)
     placed = [places[k] for k in order]
     assert all(b - a >= 1 - 1e-9 for a, b in pairwise(placed))
@@ -167,4 +167,4 @@ def test_labels_keep_apart_in_their_order_and_in_bounds() -> None:
 
 
 def test_labels_that_need_no_move_stay() -> None:
-    assert drawing.apart([3.0, 1.0], gap=1.0, top=4.0) == [3.0, 1.0]
+    assert plot_style.spread_out([3.0, 1.0], gap=1.0, top=4.0) == [3.0, 1.0]

@@ -63,13 +63,13 @@ def test_a_long_name_is_cut_and_marked() -> None:
 
 def test_of_long_names_what_most_have_in_common_is_left_out() -> None:
     names = [
-        "evergreen, distillation 1.0, no heart",
+        "evergreen, distillation 1.0, no replay-model",
         "evergreen, no averaging, distillation 1.0",
         "evergreen, distillation 1.0",
         "lkge, " + 40 * "x",
     ]
-    assert list(map(text.told_apart(names, 30).get, names)) == [
-        "evergreen, …, no heart",
+    assert list(map(text.distinct_labels(names, 30).get, names)) == [
+        "evergreen, …, no replay-model",
         "evergreen, …, no averaging",
         "evergreen, distillation 1.0",
         "lkge, " + 23 * "x" + "…",

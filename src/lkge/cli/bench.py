@@ -14,7 +14,7 @@ from lkge.cli.output import INTERRUPTED, AsJson, DataPath, console, print_json, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lkge.bench.jobs import Failure
+    from lkge.studies.runner import Failure
 
 SOME_FAILED = 1
 
@@ -57,11 +57,11 @@ def command(
 
     What is finished is not run again, and what was begun goes on.
     """
-    from lkge.bench.report import kept_lines, write_study
-    from lkge.bench.runner import Work, run_study
-    from lkge.bench.study import listed, listed_seeds, study_named
-    from lkge.bench.tables import divided, overview, plain
     from lkge.reports.tables import rich_table
+    from lkge.studies.report import stored_entries, write_study
+    from lkge.studies.runner import StudyOptions, run_study
+    from lkge.studies.study import listed, listed_seeds, study_named
+    from lkge.studies.tables import divided, overview, plain
 
     known, places, systems = study_named(study), listed(datasets), listed(methods)
     chosen = known.including(places or [], systems or [])
@@ -69,8 +69,8 @@ def command(
     screen = console(stderr=as_json)
     failures: Sequence[Failure] = []
     if not report_only:
-        cells = chosen.cells(places, systems, listed_seeds(seeds))
-        work = Work(out=folder, runs=runs or folder / "runs", jobs=jobs, data=data)
+        cells = chosen.run_specs(places, systems, listed_seeds(seeds))
+        work = StudyOptions(out=folder, runs=runs or folder / "runs", jobs=jobs, data=data)
         try:
             failures = run_study(chosen, cells, work, screen)
         except KeyboardInterrupt:
@@ -79,9 +79,9 @@ def command(
         say_error(f"{failure.job.name} failed: {failure.reason}; its log: {failure.job.log}")
     page = write_study(chosen, folder)
     if as_json:
-        print_json(plain(kept_lines(chosen, folder)))
+        print_json(plain(stored_entries(chosen, folder)))
     else:
-        for title, part in divided(chosen, kept_lines(chosen, folder)).items():
+        for title, part in divided(chosen, stored_entries(chosen, folder)).items():
             screen.print(rich_table(overview(title, part)))
         screen.print(f"Kept in {folder}; open {page}", soft_wrap=True)
     if failures:

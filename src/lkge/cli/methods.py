@@ -89,11 +89,11 @@ def _plain(method: type[Method]) -> dict[str, Any]:
 
 def _in_order() -> list[type[Method]]:
     """The default first, then as in the paper's tables, then all others."""
-    from lkge.bench.study import PAPER, study_named
     from lkge.methods import known_methods
+    from lkge.studies.study import PAPER, study_named
 
     known = known_methods()
-    paper = [name for name in study_named(PAPER).entrants if name in known]
+    paper = [name for name in study_named(PAPER).specs if name in known]
     return [known[name] for name in dict.fromkeys(["evergreen", *paper, *sorted(known)])]
 
 

@@ -49,7 +49,7 @@ def command(
 
 def results_of(folder: Path) -> list[Results]:
     """What `results.json` of a run folder holds, or all the JSON files of the folder of a study."""
-    from lkge.bench.kept import RESULTS, read_results, results_in
+    from lkge.studies.result_store import RESULTS, read_results, results_in
 
     if (folder / RESULTS).is_file():
         return [read_results(folder / RESULTS)]

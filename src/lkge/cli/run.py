@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lkge.bench.study import short_name
 from lkge.cli.flags import config_from, option, takes_settings
 from lkge.cli.output import (
     INTERRUPTED,
@@ -28,6 +27,7 @@ from lkge.cli.output import (
 )
 from lkge.config import RunConfig
 from lkge.errors import RunError, SettingsError
+from lkge.studies.study import short_name
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lkge.bench.study import short_name
 from lkge.cli.bench import SOME_FAILED, Jobs, stopped
 from lkge.cli.flags import config_from, option, takes_settings
 from lkge.cli.output import (
@@ -22,11 +21,12 @@ from lkge.cli.output import (
     say_error,
 )
 from lkge.errors import SettingsError
+from lkge.studies.study import short_name
 
 if TYPE_CHECKING:
-    from lkge.bench.tuning import Search
     from lkge.config import RunConfig
     from lkge.reports.tables import Grid
+    from lkge.studies.tuning import Search
 
 
 @takes_settings
@@ -55,11 +55,11 @@ def command(
 
     Test facts take no part. What is finished is not run again, and what was begun goes on.
     """
-    from lkge.bench.display import watching
-    from lkge.bench.jobs import compile_kernels
-    from lkge.bench.tuning import Search, grid, space_of
     from lkge.data.catalog import load
     from lkge.reports.tables import rich_table
+    from lkge.studies.display import observing
+    from lkge.studies.runner import compile_kernels
+    from lkge.studies.tuning import Search, grid, space_of
 
     chosen = config_from(config, flags, preset)
     choices = space_of(chosen, base=space == "base")
@@ -71,8 +71,8 @@ def command(
     if jobs > 1 and len(search.trials) < total:
         compile_kernels([search.job(choice) for choice in grid(choices)], screen)
     try:
-        with watching(screen, total, len(search.trials)) as watch:
-            failures = search.run(trials=trials, jobs=jobs, watch=watch, data=data)
+        with observing(screen, total, len(search.trials)) as observer:
+            failures = search.run(trials=trials, jobs=jobs, observer=observer, data=data)
     except KeyboardInterrupt:
         stopped()
     for failure in failures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,3 +71,14 @@ class GrowingGraph:
 
     def __len__(self) -> int:
         return len(self.snapshots)
+
+    def digest(self) -> str:
+        """SHA-256 of all names and all facts, in their order."""
+        digest = hashlib.sha256()
+        for names in self.vocabulary.to_json().values():
+            digest.update("\n".join(names).encode())
+        for snapshot in self.snapshots:
+            for facts in (snapshot.train, snapshot.valid, snapshot.test):
+                digest.update(len(facts).to_bytes(8, "little"))
+                digest.update(facts.tobytes())
+        return digest.hexdigest()

@@ -1,1 +1,1 @@
-"""How good a model is: ranks, accuracy, transfer."""
+"""Evaluation: filtered ranking, metrics, results."""

@@ -1,9 +1,9 @@
-"""Which questions are asked of a model, among which candidates, and what is left out.
+"""Filtered ranking: queries, candidates and filters of tests and of validation.
 
-Every fact (s, r, o) asks twice: (s, r, ?), and (?, r, o) as (o, r⁻¹, ?).
+A fact (s, r, o) gives two queries: (s, r, ?), and (?, r, o) as (o, r⁻¹, ?).
 
 paper    a test fact of Q_j is ranked among E_j and filtered with the facts known by snapshot j
-current  it is ranked among all that M_i has seen and filtered with all facts known by snapshot i
+current  it is ranked among E_i of model M_i and filtered with the facts known by snapshot i
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, with_inverses
-from lkge.evaluation.metrics import accuracy, mean_reciprocal_rank
-from lkge.evaluation.results import PROTOCOLS, Accuracy
+from lkge.evaluation.metrics import PROTOCOLS, Accuracy, accuracy, mean_reciprocal_rank
 from lkge.models.predictor import Predictor, View
 
 
-class Examiner:
-    """Asks a model of snapshot i about the test facts of snapshot j ≤ i."""
+class Evaluator:
+    """Evaluates a model of snapshot i on the test facts of snapshots j ≤ i."""
 
     def __init__(self, graph: GrowingGraph) -> None:
         self._snapshots = graph.snapshots
@@ -32,47 +31,48 @@ class Examiner:
     def accuracies(
         self, predictor: Predictor, i: int, tests: Sequence[int]
     ) -> list[dict[str, Accuracy]]:
-        """h[i, j] in each protocol for each j of `tests`; all are asked at once, for a question
-        that several tests ask is answered once."""
-        moments = [self._snapshots[j] for j in tests]
-        asked = [with_inverses(moment.test) for moment in moments]
+        """h[i, j] in each protocol for each j of `tests`. All tests are ranked in one call: a query
+        that several tests share is scored once."""
+        snapshots = [self._snapshots[j] for j in tests]
+        queries = [with_inverses(snapshot.test) for snapshot in snapshots]
         views = [
-            View(moment.num_entities, moment.index) for moment in (*moments, self._snapshots[i])
+            View(snapshot.num_entities, snapshot.index)
+            for snapshot in (*snapshots, self._snapshots[i])
         ]
-        ranks = predictor.ranks(np.concatenate(asked), views, self._answers)
+        ranks = predictor.ranks(np.concatenate(queries), views, self._answers)
         return [
             dict(zip(PROTOCOLS, (accuracy(part[:, k]), accuracy(part[:, -1])), strict=True))
-            for k, part in enumerate(_divided(ranks, asked))
+            for k, part in enumerate(_split(ranks, queries))
         ]
 
 
 class Validator:
-    """Asks about validation facts while a snapshot is learned. It knows no test fact at all:
-    what is filtered are the training and validation facts up to this snapshot."""
+    """Evaluates a model on validation facts during training. It has no test facts: the filter holds
+    the training and validation facts up to this snapshot."""
 
     def __init__(self, snapshots: Sequence[Snapshot], answers: KnownAnswers | None = None) -> None:
-        """`answers`: what to filter with, where it is known otherwise than from the snapshots."""
+        """`answers`: the filter; built from the snapshots by default."""
         self._snapshots = snapshots
         self._answers = answers or KnownAnswers.build(
             [np.concatenate([s.train, s.valid]) for s in snapshots]
         )
 
     def mrr(self, predictor: Predictor, facts: Facts, snapshot: Snapshot) -> float:
-        """MRR of `facts` among E_i; nan without facts."""
+        """MRR of `facts` (n, 3) among E_i; nan if n = 0."""
         view = View(snapshot.num_entities, snapshot.index)
         ranks = predictor.ranks(with_inverses(facts), [view], self._answers)
         return mean_reciprocal_rank(ranks[:, 0])
 
     def union_mrr(self, predictor: Predictor) -> float:
-        """MRR on all validation facts so far, each ranked among the entities of its own snapshot:
-        what a method has kept, for choosing its settings. No method sees it while learning."""
-        asked = [with_inverses(moment.valid) for moment in self._snapshots]
-        views = [View(moment.num_entities, moment.index) for moment in self._snapshots]
-        ranks = predictor.ranks(np.concatenate(asked), views, self._answers)
-        own = [part[:, k] for k, part in enumerate(_divided(ranks, asked))]
+        """MRR on the validation facts of all snapshots so far, each ranked among the entities of
+        its own snapshot. Settings are chosen by it. No method sees it during training."""
+        queries = [with_inverses(snapshot.valid) for snapshot in self._snapshots]
+        views = [View(snapshot.num_entities, snapshot.index) for snapshot in self._snapshots]
+        ranks = predictor.ranks(np.concatenate(queries), views, self._answers)
+        own = [part[:, k] for k, part in enumerate(_split(ranks, queries))]
         return mean_reciprocal_rank(np.concatenate(own))
 
 
-def _divided(ranks: NDArray[np.float64], asked: Sequence[Facts]) -> list[NDArray[np.float64]]:
-    """The rows of `ranks` that belong to each part of what was asked."""
-    return np.split(ranks, np.cumsum([len(facts) for facts in asked])[:-1])
+def _split(ranks: NDArray[np.float64], queries: Sequence[Facts]) -> list[NDArray[np.float64]]:
+    """The rows of `ranks` of each part of the queries."""
+    return np.split(ranks, np.cumsum([len(facts) for facts in queries])[:-1])

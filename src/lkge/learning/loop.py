@@ -11,9 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
+from lkge import provenance
 from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
-from lkge.evaluation.ranking import Examiner, Validator
+from lkge.evaluation.ranking import Evaluator, Validator
 from lkge.evaluation.results import (
     PROTOCOLS,
     Accuracy,
@@ -109,10 +110,16 @@ class Loop:
     ) -> None:
         self.graph = graph
         self.config = config
-        self.results = Results(graph.name, config.method.name, config.to_dict())
+        self.results = Results(
+            graph.name,
+            config.method.name,
+            config.to_dict(),
+            provenance=provenance.provenance(),
+            data_digest=graph.digest(),
+        )
         self._model = Model(config)
         self._method: Method = method_named(config.method.name)(config)
-        self._examiner = Examiner(graph)
+        self._evaluator = Evaluator(graph)
         self._checkpoints = checkpoints
         self.listener = listener
         self._interval = seconds_between_checkpoints
@@ -141,7 +148,9 @@ class Loop:
         return Learned(self.results, self._model, self._method)
 
     def _restore(self, saved: Saved) -> None:
-        self.results = Results.from_json(saved.progress["results"])
+        before = Results.from_json(saved.progress["results"])
+        record = provenance.continued(before.provenance, self.results.provenance)
+        self.results = dataclasses.replace(before, provenance=record)
         _restore(self._model, self._method, saved.start)
 
     def _learn(self, snapshot: Snapshot, saved: Saved | None) -> None:
@@ -179,7 +188,7 @@ class Loop:
         """h[i, j] for each j of `tests`; h[i-1, i] while M_{i-1} has only grown for snapshot i."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
         self.listener(Evaluating(i, queries))
-        return self._examiner.accuracies(self._method.predictor(self._model), i, tests)
+        return self._evaluator.accuracies(self._method.predictor(self._model), i, tests)
 
     def _conclude(
         self,

@@ -1,4 +1,4 @@
-"""The figures of one run, and of many side by side."""
+"""The figures of one run, and of several systems for comparison."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lkge.evaluation.results import PROTOCOLS, Results
-from lkge.reports import drawing, marks
-from lkge.reports.drawing import Rendered, save, styled
+from lkge.reports import plot_parts, plot_style
+from lkge.reports.plot_style import FigureBytes, save, styled
 from lkge.reports.systems import MEASURES, System, by_dataset, systems_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Drawing",
+    "RenderedFigure",
     "cumulative_time",
     "draw",
     "draw_all",
@@ -28,7 +28,7 @@ __all__ = [
     "save",
     "time_per_snapshot",
     "transfer_by_method",
-    "write_drawings",
+    "write_figures",
 ]
 
 
@@ -36,13 +36,15 @@ __all__ = [
 def mrr_over_snapshots(results: Sequence[Results], protocol: str = "paper") -> Figure:
     """A line for each model M_i: its MRR on Q_1 … Q_i; a panel for each system."""
     systems = systems_of(results)
-    figure, axes = marks.system_panels(systems)
+    figure, axes = plot_parts.system_panels(systems)
     for panel, system in zip(axes, systems, strict=True):
         matrix = system.matrix(protocol)
-        marks.model_lines(panel, matrix)
-        marks.snapshot_axis(panel, len(matrix))
+        plot_parts.model_lines(panel, matrix)
+        plot_parts.snapshot_axis(panel, len(matrix))
         panel.margins(y=0.18)
-    drawing.heading(figure, marks.title("MRR of each model on the test sets so far", systems))
+    plot_style.heading(
+        figure, plot_parts.title("MRR of each model on the test sets so far", systems)
+    )
     figure.supxlabel("Test set of snapshot", size="medium")
     figure.supylabel(f"MRR, {protocol} protocol", size="medium")
     return figure
@@ -53,7 +55,7 @@ def matrix_heatmap(results: Sequence[Results]) -> Figure:
     """h[i, j] for j ≤ i: two panels for each system, one for each protocol."""
     systems = systems_of(results)
     alone = len(systems) == 1
-    figure, axes = drawing.panels(
+    figure, axes = plot_style.panels(
         2 * len(systems),
         columns=2 if alone else 4 if len(systems) <= 4 else 6,
         size=(4.0, 3.2) if alone else (2.4, 2.0),
@@ -61,12 +63,12 @@ def matrix_heatmap(results: Sequence[Results]) -> Figure:
     )
     for system, *pair in zip(systems, axes[::2], axes[1::2], strict=True):
         matrices = [system.matrix(protocol) for protocol in PROTOCOLS]
-        low, high = marks.value_range(value for m in matrices for row in m for value in row)
-        names = ["", ""] if alone else [f"{drawing.label(system.name, 20)}, ", ""]
+        low, high = plot_parts.value_range(value for m in matrices for row in m for value in row)
+        names = ["", ""] if alone else [f"{plot_style.label(system.name, 20)}, ", ""]
         for panel, matrix, name, protocol in zip(pair, matrices, names, PROTOCOLS, strict=True):
-            marks.heat(panel, matrix, low, high, font=9 if alone else 7)
+            plot_parts.heat(panel, matrix, low, high, font=9 if alone else 7)
             panel.set_title(f"{name}{protocol}", size="medium")
-    drawing.heading(figure, marks.title("MRR of model (row) on test set (column)", systems))
+    plot_style.heading(figure, plot_parts.title("MRR of model (row) on test set (column)", systems))
     return figure
 
 
@@ -74,17 +76,19 @@ def matrix_heatmap(results: Sequence[Results]) -> Figure:
 def time_per_snapshot(results: Sequence[Results]) -> Figure:
     """Training and validation time of each snapshot, stacked; a panel for each system."""
     systems = systems_of(results)
-    figure, axes = marks.system_panels(systems)
+    figure, axes = plot_parts.system_panels(systems)
     whole = [system.per_snapshot(lambda record: record.seconds) for system in systems]
-    unit, unit_name = drawing.time_unit(max(max(times, default=0.0) for times in whole))
+    unit, unit_name = plot_style.time_unit(max(max(times, default=0.0) for times in whole))
     for panel, system, times in zip(axes, systems, whole, strict=True):
         checking = [t / unit for t in system.per_snapshot(lambda r: r.validation_seconds)]
         training = [t / unit - c for t, c in zip(times, checking, strict=True)]
         snapshots = range(1, len(times) + 1)
-        panel.bar(snapshots, training, 0.7, color=drawing.BLUE, label="Training")
-        panel.bar(*(snapshots, checking, 0.7, training), color=drawing.ORANGE, label="Validation")
-        marks.snapshot_axis(panel, len(times))
-    drawing.heading(figure, marks.title("Time to learn each snapshot", systems))
+        panel.bar(snapshots, training, 0.7, color=plot_style.BLUE, label="Training")
+        panel.bar(
+            *(snapshots, checking, 0.7, training), color=plot_style.ORANGE, label="Validation"
+        )
+        plot_parts.snapshot_axis(panel, len(times))
+    plot_style.heading(figure, plot_parts.title("Time to learn each snapshot", systems))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=2)
     figure.supxlabel("Snapshot", size="medium")
     figure.supylabel(unit_name.capitalize(), size="medium")
@@ -95,12 +99,12 @@ def time_per_snapshot(results: Sequence[Results]) -> Figure:
 def mrr_by_method(results: Sequence[Results]) -> Figure:
     """MRR of the last model on all tests, both protocols; a panel for each dataset."""
     paper, current = (MEASURES[protocol][0] for protocol in PROTOCOLS)
-    figure = marks.paired_bars(
+    figure = plot_parts.paired_bars(
         systems_of(results),
-        marks.Series("paper protocol", drawing.BLUE, paper),
-        marks.Series("current protocol", drawing.SKY, current),
+        plot_parts.Series("paper protocol", plot_style.BLUE, paper),
+        plot_parts.Series("current protocol", plot_style.SKY, current),
     )
-    drawing.heading(figure, "MRR of the last model on all test sets")
+    plot_style.heading(figure, "MRR of the last model on all test sets")
     return figure
 
 
@@ -108,12 +112,12 @@ def mrr_by_method(results: Sequence[Results]) -> Figure:
 def transfer_by_method(results: Sequence[Results], protocol: str = "paper") -> Figure:
     """Forward and backward transfer of MRR; a panel for each dataset."""
     fwt, bwt = MEASURES[protocol][4:6]
-    figure = marks.paired_bars(
+    figure = plot_parts.paired_bars(
         systems_of(results),
-        marks.Series("forward (FWT)", drawing.GREEN, fwt),
-        marks.Series("backward (BWT)", drawing.VERMILION, bwt),
+        plot_parts.Series("forward (FWT)", plot_style.GREEN, fwt),
+        plot_parts.Series("backward (BWT)", plot_style.VERMILION, bwt),
     )
-    drawing.heading(figure, f"Transfer of MRR, {protocol} protocol")
+    plot_style.heading(figure, f"Transfer of MRR, {protocol} protocol")
     return figure
 
 
@@ -125,11 +129,11 @@ def cumulative_time(results: Sequence[Results]) -> Figure:
     groups = by_dataset(systems)
     height = max(3.2, 1.2 + 0.15 * max(map(len, groups.values())))
     width = 6.4 if len(groups) == 1 else 4.8
-    figure, axes = drawing.panels(len(groups), columns=2, size=(width, height), sharey=False)
+    figure, axes = plot_style.panels(len(groups), columns=2, size=(width, height), sharey=False)
     for panel, (dataset, group) in zip(axes, groups.items(), strict=True):
-        marks.time_lines(panel, group, names, gap=10 / (72 * (height - 0.9)))
-        panel.set_title(drawing.label(dataset))
-    drawing.heading(figure, "Cumulative time to learn")
+        plot_parts.time_lines(panel, group, names, gap=10 / (72 * (height - 0.9)))
+        panel.set_title(plot_style.label(dataset))
+    plot_style.heading(figure, "Cumulative time to learn")
     figure.supxlabel("Snapshot", size="medium")
     return figure
 
@@ -141,11 +145,11 @@ def mrr_over_time(results: Sequence[Results], protocol: str = "current") -> Figu
     systems = systems_of(results)
     names = list(dict.fromkeys(system.name for system in systems))
     groups = by_dataset(systems)
-    figure, axes = drawing.panels(len(groups), columns=2, size=(4.8, 3.2), sharey=False)
+    figure, axes = plot_style.panels(len(groups), columns=2, size=(4.8, 3.2), sharey=False)
     for panel, (dataset, group) in zip(axes, groups.items(), strict=True):
-        marks.gain_lines(panel, group, names, protocol)
-        panel.set_title(drawing.label(dataset))
-    drawing.heading(figure, "MRR on the tests so far, over the time to learn")
+        plot_parts.gain_lines(panel, group, names, protocol)
+        panel.set_title(plot_style.label(dataset))
+    plot_style.heading(figure, "MRR on the tests so far, over the time to learn")
     handles = {
         text: handle
         for axis in axes
@@ -157,8 +161,8 @@ def mrr_over_time(results: Sequence[Results], protocol: str = "current") -> Figu
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A kind of figure, and what is said below it."""
+class FigureSpec:
+    """A kind of figure: file name, function, caption."""
 
     kind: str
     figure: Callable[[Sequence[Results]], Figure]
@@ -166,100 +170,104 @@ class Plan:
 
 
 OF_ALL = (
-    Plan(
+    FigureSpec(
         "mrr-by-method",
         mrr_by_method,
         "MRR of the last model on the union of all test sets. The best of each dataset is bold.",
     ),
-    Plan(
+    FigureSpec(
         "transfer-by-method",
         transfer_by_method,
-        "What is known of a snapshot before training on it (FWT), and what learning later "
-        "snapshots does to earlier ones (BWT).",
+        "FWT: MRR on a snapshot before training on it. BWT: change of MRR on earlier snapshots "
+        "after training on later ones.",
     ),
-    Plan(
+    FigureSpec(
         "cumulative-time",
         cumulative_time,
-        "Learning time up to and with each snapshot, validation included, tests excluded.",
+        "Training time up to and including each snapshot, with validation, without tests.",
     ),
 )
 LINES = (
-    "Each line is one model on the test sets of its own and all earlier snapshots. Where a "
-    "line runs below those before it, older facts were forgotten; above them, they gained."
+    "Each line is one model on the test sets of its own and all earlier snapshots. A line below "
+    "the lines before it: older facts were forgotten; a line above them: older facts gained."
 )
 OF_DATASET = (
-    Plan("mrr-over-snapshots", mrr_over_snapshots, LINES),
-    Plan(
+    FigureSpec("mrr-over-snapshots", mrr_over_snapshots, LINES),
+    FigureSpec(
         "matrix",
         matrix_heatmap,
         "MRR of each model (row) on each test set (column) under both protocols.",
     ),
-    Plan(
+    FigureSpec(
         "time-per-snapshot",
         time_per_snapshot,
-        "Time to learn each snapshot, training and validation apart.",
+        "Time to learn each snapshot: training and validation.",
     ),
 )
 
-MOST_IN_FULL = 6
-"""With more systems on a dataset, only the best have a panel each."""
+MAX_PANELS = 6
+"""With more systems on a dataset, only the best have a panel."""
 OF_CROWDED_DATASET = (
-    Plan(
+    FigureSpec(
         "mrr-over-snapshots",
         lambda results: mrr_over_snapshots(best_runs(results)),
-        f"The {MOST_IN_FULL} systems with the highest MRR. {LINES}",
+        f"The {MAX_PANELS} systems with the highest MRR. {LINES}",
     ),
 )
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A figure, rendered, of one dataset or with none of all."""
+class RenderedFigure:
+    """A rendered figure of one dataset, or of all (`dataset` is None)."""
 
     stem: str
     caption: str
     dataset: str | None
-    rendered: Rendered
+    rendered: FigureBytes
 
 
-def draw(results: Sequence[Results]) -> list[Drawing]:
-    """All figures that the results call for; comparisons only where there are several systems."""
+def draw(results: Sequence[Results]) -> list[RenderedFigure]:
+    """All figures for the results; comparisons only if there are several systems."""
     systems = systems_of(results)
     groups = by_dataset(systems)
     stems = dict(zip(groups, _suffixes(list(groups)), strict=True))
-    return [_drawing(plan, systems) for plan in OF_ALL if len(systems) > 1] + [
-        _drawing(plan, group, dataset, stems[dataset])
+    return [_render(spec, systems) for spec in OF_ALL if len(systems) > 1] + [
+        _render(spec, group, dataset, stems[dataset])
         for dataset, group in groups.items()
-        for plan in (OF_DATASET if len(group) <= MOST_IN_FULL else OF_CROWDED_DATASET)
+        for spec in (OF_DATASET if len(group) <= MAX_PANELS else OF_CROWDED_DATASET)
     ]
 
 
 def best_runs(results: Sequence[Results]) -> list[Results]:
     """The runs of the systems with the highest MRR, in the order that they had."""
     systems = systems_of(results)
-    best = marks.ranking(systems, MEASURES[PROTOCOLS[0]][0])[:MOST_IN_FULL]
+    best = plot_parts.ranking(systems, MEASURES[PROTOCOLS[0]][0])[:MAX_PANELS]
     return [run for system in systems if system.name in best for run in system.runs]
 
 
 def draw_all(results: Sequence[Results], folder: Path) -> list[Path]:
     """Write all figures into `folder`, each as PNG and SVG."""
-    return write_drawings(draw(results), folder)
+    return write_figures(draw(results), folder)
 
 
-def write_drawings(drawings: Sequence[Drawing], folder: Path) -> list[Path]:
+def write_figures(figures: Sequence[RenderedFigure], folder: Path) -> list[Path]:
     """Write rendered figures into `folder`."""
-    return [path for one in drawings for path in drawing.write(one.rendered, folder, one.stem)]
+    return [
+        path
+        for figure in figures
+        for path in plot_style.write(figure.rendered, folder, figure.stem)
+    ]
 
 
-def _drawing(
-    plan: Plan, systems: Sequence[System], dataset: str | None = None, suffix: str = ""
-) -> Drawing:
-    figure = plan.figure([run for system in systems for run in system.runs])
-    return Drawing(plan.kind + suffix, plan.caption, dataset, drawing.render(figure))
+def _render(
+    spec: FigureSpec, systems: Sequence[System], dataset: str | None = None, suffix: str = ""
+) -> RenderedFigure:
+    figure = spec.figure([run for system in systems for run in system.runs])
+    return RenderedFigure(spec.kind + suffix, spec.caption, dataset, plot_style.render(figure))
 
 
 def _suffixes(datasets: Sequence[str]) -> list[str]:
-    """What tells the files of datasets apart: nothing for one alone, else its name, made plain."""
+    """Suffixes of file names by dataset: empty for one dataset, else its name in plain letters."""
     if len(datasets) == 1:
         return [""]
     slugs = [re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] for name in datasets]

@@ -1,46 +1,49 @@
-"""One HTML page with everything in it: no other file, font or host is asked for."""
+"""The report: figures, `summary.md`, and one self-contained HTML page."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
-from collections.abc import Sequence
-from importlib import resources
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
-from lkge.evaluation.results import Results
-from lkge.reports import drawing, tables
-from lkge.reports.figures import Drawing, draw, write_drawings
-from lkge.reports.html import Html, join, tag
-from lkge.reports.sections import dataset_section, scroll
-from lkge.reports.systems import System, by_dataset, systems_of
+from lkge.evaluation.results import PROTOCOLS, Results
+from lkge.reports import figures as figure_files
+from lkge.reports import plot_parts, plot_style, tables, text
+from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, by_dataset, systems_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 THEME = {
-    drawing.INK: "var(--ink)",
-    drawing.SOFT: "var(--soft)",
-    drawing.LINE: "var(--line)",
-    drawing.SHEET: "var(--card)",
+    plot_style.INK: "var(--ink)",
+    plot_style.SOFT: "var(--soft)",
+    plot_style.LINE: "var(--line)",
+    plot_style.SHEET: "var(--card)",
 }
-COMPARISON = "Side by side"
 WIDEST_HALF = 510.0
 """A figure of at most this many points shares its row with another."""
 
 PROTOCOL_NOTES = {
-    "paper": "each test fact is ranked among the entities known at its own snapshot",
-    "current": "each test fact is ranked among all entities that the model has met by then",
+    "paper": "each test fact is ranked among the entities of its own snapshot",
+    "current": "each test fact is ranked among the entities of all snapshots so far",
 }
 
 
 def write_report(results: Sequence[Results], folder: Path) -> Path:
-    """Write `figures/`, `summary.md` and `index.html` into `folder`; the page's path."""
-    drawings = draw(_some(results))
+    """Write `figures/`, `summary.md` and `index.html` into `folder`; the path of the page."""
+    figures = figure_files.draw(_require_some(results))
     try:
-        write_drawings(drawings, folder / "figures")
+        figure_files.write_figures(figures, folder / "figures")
         write_text_atomically(folder / "summary.md", tables.markdown(results))
-        write_text_atomically(folder / "index.html", page(results, drawings))
+        write_text_atomically(folder / "index.html", page(results, figures))
     except OSError as error:
         raise RunError(f"{folder}: the report cannot be written: {error.strerror}") from error
     return folder / "index.html"
@@ -48,114 +51,251 @@ def write_report(results: Sequence[Results], folder: Path) -> Path:
 
 def write_page(results: Sequence[Results], path: Path) -> None:
     """Write the page alone."""
-    write_text_atomically(path, page(results, draw(_some(results))))
+    write_text_atomically(path, page(results, figure_files.draw(_require_some(results))))
 
 
-def page(results: Sequence[Results], drawings: Sequence[Drawing]) -> str:
-    """The page as text."""
+def page(results: Sequence[Results], figures: Sequence[figure_files.RenderedFigure]) -> str:
+    """The text of the page."""
+    from markupsafe import Markup
+
     groups = by_dataset(systems_of(results))
     only = next(iter(groups)) if len(groups) == 1 else None
-    owned: dict[str | None, list[Drawing]] = {}
-    for one in drawings:
-        owned.setdefault(one.dataset or only, []).append(one)
-    sections = [
-        dataset_section(f"dataset-{position}", dataset, group, _gallery(owned.get(dataset, [])))
-        for position, (dataset, group) in enumerate(groups.items(), 1)
-    ]
-    if None in owned:
-        heading = tag("h2", COMPARISON)
-        sections.insert(0, tag("section", heading, _gallery(owned[None]), id="comparison"))
-    title = "Lifelong embedding: " + ", ".join(groups)
-    return _document(title, _header(title, groups), sections)
+    of_dataset: dict[str | None, list[figure_files.RenderedFigure]] = {}
+    for figure in figures:
+        of_dataset.setdefault(figure.dataset or only, []).append(figure)
+    script = _source("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    names = {system.name for group in groups.values() for system in group}
+    counts = ((len(results), "run"), (len(names), "system"), (len(groups), "dataset"))
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            title="Lifelong embedding: " + ", ".join(groups),
+            lead=" · ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts),
+            protocols=PROTOCOL_NOTES,
+            code=tables.code_note(results),
+            comparison=_gallery(of_dataset.get(None, [])),
+            sections=[
+                _section(f"dataset-{position}", dataset, group, of_dataset.get(dataset, []))
+                for position, (dataset, group) in enumerate(groups.items(), start=1)
+            ],
+            style=Markup(_source("page.css")),
+            script=Markup(script),
+            policy="default-src 'none'; style-src 'unsafe-inline'; "
+            f"script-src 'sha256-{digest}'; img-src data:",
+        )
+    )
 
 
-def _some(results: Sequence[Results]) -> Sequence[Results]:
+def _require_some(results: Sequence[Results]) -> Sequence[Results]:
     if not results:
         raise RunError("there are no results to report; name at least one run folder")
     return results
 
 
-def _document(title: str, header: Html, sections: Sequence[Html]) -> str:
-    script = Html(_resource("page.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy + "img-src data:"),
-        tag("link", rel="icon", href="data:,"),
-        tag("title", title),
-        tag("style", Html(_resource("page.css"))),
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("lkge.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    body = tag("body", header, tag("main", *sections), _footer(), tag("script", script))
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _resource(name: str) -> str:
-    return resources.files("lkge.reports").joinpath(name).read_text(encoding="utf-8")
+def _source(name: str) -> str:
+    """The text of a file beside the template, not rendered."""
+    environment = _templates()
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
 
 
-def _header(title: str, groups: dict[str, list[System]]) -> Html:
-    runs = sum(len(system.runs) for group in groups.values() for system in group)
-    names = {system.name for group in groups.values() for system in group}
-    counts = ((runs, "run"), (len(names), "system"), (len(groups), "dataset"))
-    lead = " · ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
-    links = [
-        tag("a", COMPARISON, href="#comparison"),
-        *(tag("a", name, href=f"#dataset-{position}") for position, name in enumerate(groups, 1)),
-    ]
+def _section(
+    anchor: str,
+    dataset: str,
+    systems: Sequence[System],
+    figures: Sequence[figure_files.RenderedFigure],
+) -> dict[str, Any]:
+    """The best values, the table of all systems, the figures, and a panel for each system."""
+    anchors = [f"{anchor}-system-{position}" for position in range(1, len(systems) + 1)]
+    return {
+        "anchor": anchor,
+        "dataset": dataset,
+        "cards": _cards(systems),
+        "summary": _summary(systems, anchors),
+        "figures": _gallery(figures),
+        "panels": [_panel(system, name) for system, name in zip(systems, anchors, strict=True)],
+    }
+
+
+def _cards(systems: Sequence[System]) -> list[dict[str, Any]]:
+    """The best value of each measure among the systems that compete, and which system has it."""
+    competing = [system for system in systems if system.competes] or systems
+    paper, current = (MEASURES[protocol] for protocol in PROTOCOLS)
+    chosen = {
+        "MRR, paper": paper[0],
+        "MRR, current": current[0],
+        "Forward transfer": paper[4],
+        "Backward transfer": paper[5],
+        **{measure.title: measure for measure in COSTS},
+    }
+    return [_card(title, measure, competing) for title, measure in chosen.items()]
+
+
+def _card(title: str, measure: Measure, systems: Sequence[System]) -> dict[str, Any]:
+    means = [(system.spread(measure).mean, system) for system in systems]
+    known = [pair for pair in means if not math.isnan(pair[0])]
+    sign, end = (1, "least") if measure.lower_is_better else (-1, "best")
+    mean, system = min(known or means, key=lambda pair: sign * pair[0])
+    holders = [one.name for value, one in known if measure.text(value) == measure.text(mean)]
+    more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
+    lines = [tables.deviation_text(system.spread(measure), measure).strip()]
+    if len(systems) > 1 and holders:
+        lines.append(f"{end}: {holders[0]}{more}")
+    return {"title": title, "value": measure.text(mean), "lines": list(filter(None, lines))}
+
+
+def _summary(systems: Sequence[System], anchors: Sequence[str]) -> dict[str, Any]:
+    """The table of all systems: a block of columns for each protocol, and one for the costs."""
+    blocks = {f"{protocol} protocol": MEASURES[protocol] for protocol in PROTOCOLS} | {
+        "cost": COSTS
+    }
+    best = {m: best_text(systems, m) for measures in blocks.values() for m in measures}
+
+    def cell(system: System, measure: Measure) -> dict[str, Any]:
+        spread = system.spread(measure)
+        return {
+            "mean": measure.text(spread.mean),
+            "deviation": tables.deviation_text(spread, measure).strip(),
+            "best": system.is_best(measure, best[measure]),
+        }
+
+    return {
+        "blocks": [
+            {"name": name, "titles": [measure.title for measure in measures]}
+            for name, measures in blocks.items()
+        ],
+        "rows": [
+            {
+                "name": system.name,
+                "panel": anchor,
+                "code": system.code,
+                "blocks": [[cell(system, m) for m in measures] for measures in blocks.values()],
+            }
+            for system, anchor in zip(systems, anchors, strict=True)
+        ],
+        "mixes_codes": tables.mixes_codes(systems),
+    }
+
+
+def _panel(system: System, anchor: str) -> dict[str, Any]:
+    """A system in full: matrices, snapshots of each run, settings, provenance."""
+    config = dict(system.runs[0].config)
+    if len(system.runs) > 1:
+        config["seed"] = ", ".join(map(str, system.seeds))
+    return {
+        "anchor": anchor,
+        "name": system.name,
+        "seeds": ", ".join(map(str, system.seeds)),
+        "matrices": _matrices(system),
+        "snapshots": [_snapshots(run, len(system.runs) > 1) for run in system.runs],
+        "settings": [(str(name), text.printable(str(value))) for name, value in config.items()],
+        "provenance": _provenance(system),
+    }
+
+
+def _matrices(system: System) -> list[tuple[str, tables.Grid, list[dict[str, Any]]]]:
+    """Both matrices with one colour scale: protocol, table, and rows of (cell, warmth in %)."""
+    matrices = {protocol: system.matrix(protocol) for protocol in PROTOCOLS}
+    values = (value for matrix in matrices.values() for row in matrix for value in row)
+    low, high = plot_parts.value_range(values)
+
+    def warmth(row: Sequence[float], j: int) -> str:
+        known = j < len(row) and not math.isnan(row[j])
+        return f"{8 + 72 * (row[j] - low) / (high - low):.0f}" if known else ""
+
+    found = []
+    for protocol, matrix in matrices.items():
+        grid = tables.matrix_grid(system, protocol)
+        rows = [
+            {
+                "name": name.text,
+                "cells": [(cell, warmth(row, j)) for j, cell in enumerate(cells)],
+            }
+            for row, (name, *cells) in zip(matrix, grid.sections[0], strict=True)
+        ]
+        found.append((protocol, grid, rows))
+    return found
+
+
+def _snapshots(run: Results, with_seed: bool) -> tuple[str, tables.Grid, list[str]]:
+    """Heading, table and notes of the snapshots of a run."""
+    grid = tables.snapshot_grid(run)
+    seed = f", seed {run.config.get('seed', text.ABSENT)}" if with_seed else ""
     notes = [
-        tag("p", tag("strong", f"{protocol}: "), f"{note}.", class_="note")
-        for protocol, note in PROTOCOL_NOTES.items()
+        f"Snapshot {record.index + 1}: {record.note}." for record in run.snapshots if record.note
     ]
-    navigation = tag("nav", *links, aria_label="Sections") if len(groups) > 1 else Html()
-    return tag("header", tag("h1", title), tag("p", lead, class_="lead"), *notes, navigation)
+    return grid.title + seed, grid, notes
 
 
-def _footer() -> Html:
-    return tag(
-        "footer",
-        tag(
-            "p",
-            "MRR and Hits are of the last model on all test sets together. FWT: MRR on a snapshot "
-            "before training on it. BWT: change of MRR on earlier snapshots since they were "
-            "learned. Time is for training with validation. Carried is the most that a method "
-            "keeps from one snapshot to the next. The best is bold; a method that keeps every "
-            "fact is a reference and does not compete.",
+def _provenance(system: System) -> list[tuple[str, str]]:
+    """Name and value of each part of the provenance; the values of all runs if they differ."""
+    shown = ("python", "torch", "numba", "threads", "cpu", "platform")
+
+    def distinct(values: Mapping[Any, None]) -> str:
+        return text.printable(", ".join(map(str, values)))
+
+    records = [run.provenance for run in system.runs if run.provenance]
+    return [
+        ("code", text.printable(system.code)),
+        *(
+            (name, distinct(dict.fromkeys(record[name] for record in records if name in record)))
+            for name in shown
+            if records
         ),
-    )
+        ("data digest", distinct(dict.fromkeys(run.data_digest[:16] for run in system.runs))),
+    ]
 
 
-def _gallery(drawings: Sequence[Drawing]) -> Html:
-    """Figures in pairs where they are narrow enough, else one in a row."""
-    widths = {one.stem: float(_view_box(one.rendered.svg.decode())[0]) for one in drawings}
-    halves = [stem for stem, width in widths.items() if width <= WIDEST_HALF]
+def _gallery(figures: Sequence[figure_files.RenderedFigure]) -> list[dict[str, Any]]:
+    """Figures in pairs if they are narrow enough, else one in a row."""
+    svgs = {figure.stem: figure.rendered.svg.decode() for figure in figures}
+    halves = [stem for stem, svg in svgs.items() if float(_view_box(svg)[0]) <= WIDEST_HALF]
     paired = halves[: len(halves) // 2 * 2]
-    return tag("div", *(_figure(one, one.stem not in paired) for one in drawings), class_="figures")
+    return [
+        {
+            "svg": inline_svg(svgs[figure.stem], figure.stem, figure.caption),
+            "caption": figure.caption,
+            "is_wide": figure.stem not in paired,
+        }
+        for figure in figures
+    ]
 
 
-def _figure(one: Drawing, is_wide: bool) -> Html:
-    graphic = inline_svg(one.rendered.svg.decode(), one.stem, one.caption)
-    caption = tag("figcaption", one.caption)
-    return tag("figure", scroll(graphic, "Figure"), caption, class_="wide" if is_wide else None)
+def inline_svg(svg: str, prefix: str, label: str) -> Markup:
+    """An SVG file as an element of the page: unique ids, and the colours of the page's theme.
 
-
-def inline_svg(svg: str, prefix: str, label: str) -> Html:
-    """An SVG file as an element of the page: its ids its own, its inks the page's.
-
-    It shrinks down to six tenths of its drawn width, then scrolls.
+    It shrinks to at most 60 % of its drawn width, then it scrolls.
     """
+    from markupsafe import Markup
+
     body = svg[svg.index("<svg") :].split(">", 1)[1]
     body = re.sub(r"<!--.*?-->|<style.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r"\s+", " ", re.sub(r"(\b[1-9]\d*\.\d\d)\d+", r"\1", body))
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", body)
-    for ink, variable in THEME.items():
-        body = body.replace(ink, variable)
+    for colour, variable in THEME.items():
+        body = body.replace(colour, variable)
     width, height = _view_box(svg)
     style = f"max-width:{width}pt;min-width:{0.6 * float(width):.0f}pt"
-    start = f'<svg viewBox="0 0 {width} {height}" role="img" style="{style}">'
-    return join([Html(start), tag("title", label), Html(body)])
+    start = Markup('<svg viewBox="0 0 {} {}" role="img" style="{}"><title>{}</title>').format(
+        width, height, style, label
+    )
+    return start + Markup(body)
 
 
 def _view_box(svg: str) -> tuple[str, str]:

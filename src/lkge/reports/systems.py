@@ -1,4 +1,4 @@
-"""Runs that differ only in their seed are one system: its figures are means over them."""
+"""Systems: runs that differ only in their seed. Measures of a system are means over its runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from lkge.configure import configure, flat_config
 from lkge.evaluation.results import PROTOCOLS, ProtocolResult, Results, SnapshotRecord
+from lkge.provenance import codes_of
 from lkge.reports import text
 
 NOT_IDENTITY = frozenset(
@@ -19,7 +20,7 @@ NOT_IDENTITY = frozenset(
 """Settings that do not make another system: the run itself, and where it ran."""
 
 REFERENCES = frozenset({"re-train"})
-"""Methods that keep every fact. They show what could be had, and take no part in the contest."""
+"""Methods that keep every fact. They are references: never marked as the best."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of a run, with its heading, its spelling, and which end is good."""
+    """One number of a run: its column title, its format, and whether lower is better."""
 
     key: str
     title: str
@@ -55,17 +56,24 @@ class System:
         return [run.seed for run in self.runs if run.seed is not None]
 
     @property
+    def code(self) -> str:
+        """The versions of the code that made the runs."""
+        return ", ".join(
+            dict.fromkeys(code for run in self.runs for code in codes_of(run.provenance))
+        )
+
+    @property
     def competes(self) -> bool:
-        """Whether it may be the best."""
+        """Whether it may be marked as the best: it is not a reference."""
         return self.runs[0].method not in REFERENCES
 
     def spread(self, measure: Measure) -> Spread:
         """The measure over the runs."""
         return spread(measure.of(run) for run in self.runs)
 
-    def is_best(self, measure: Measure, champion: str | None) -> bool:
-        """Whether its mean reads as the champion's."""
-        return self.competes and measure.text(self.spread(measure).mean) == champion
+    def is_best(self, measure: Measure, best: str | None) -> bool:
+        """Whether its mean is `best` as printed."""
+        return self.competes and measure.text(self.spread(measure).mean) == best
 
     def matrix(self, protocol: str) -> list[list[float]]:
         """MRR of M_i on Q_j for j ≤ i, each the mean over the runs that have it."""
@@ -88,7 +96,7 @@ class System:
         ]
 
     def forward(self, protocol: str) -> list[float]:
-        """MRR of M_i, grown but not yet trained, on Q_{i+1}; means over the runs."""
+        """MRR of M_i on Q_{i+1} before training on snapshot i+1; means over the runs."""
         lines = [part(run, protocol).forward for run in self.runs]
         return [
             spread(line[i].mrr for line in lines if i < len(line)).mean
@@ -173,7 +181,7 @@ COSTS = (TIME, STATE)
 
 
 def best_text(systems: Sequence[System], measure: Measure) -> str | None:
-    """The best mean of those that compete, as it is printed; none when there is no contest."""
+    """The best mean among the systems that compete, as printed; None if all means are equal."""
     means = [system.spread(measure).mean for system in systems if system.competes]
     known = [mean for mean in means if not math.isnan(mean)]
     if len({measure.text(mean) for mean in known}) < 2:
@@ -192,28 +200,27 @@ def _key(config: Mapping[str, Any]) -> str:
 
 
 def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
-    """The method, and what sets this variant apart from others of the method and the defaults.
-
-    Where the score tells all variants apart, it is enough; a part that is switched off is always
-    named.
+    """The method, and the settings that differ from other variants of the method and from the
+    defaults. If the score distinguishes all variants, only the score; a component that is switched
+    off is always named.
     """
     siblings = [_identity(runs[0].config) for runs in variants if runs[0].method == run.method]
     defaults = configure({"method": run.method}).flat()
     scores = {each.get("model.score") for each in siblings}
     by_score = 1 < len(scores) == len(siblings)
 
-    def tells(name: str, value: Any) -> bool:
+    def is_named(name: str, value: Any) -> bool:
         if by_score and value is not False:
             return name == "model.score"
         differs = any(sibling.get(name) != value for sibling in siblings)
         return value != defaults.get(name) and (value is False or differs)
 
-    apart = [
+    named = [
         _choice(name, value)
         for name, value in sorted(_identity(run.config).items())
-        if tells(name, value)
+        if is_named(name, value)
     ]
-    return text.printable(", ".join([run.method, *apart]))
+    return text.printable(", ".join([run.method, *named]))
 
 
 def _choice(name: str, value: Any) -> str:

@@ -1,6 +1,6 @@
-"""Results as plain rows, and as tables for the terminal and for Markdown.
+"""Results as rows for JSON, and as tables for the terminal and for Markdown.
 
-Every table is first a `Grid` of texts, so that all places show the same figures.
+Each table is first a `Grid` of texts, so that all outputs show the same figures.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lkge.evaluation.results import PROTOCOLS, Results, SnapshotRecord
+from lkge.provenance import UNRECORDED, codes_of, machine_of
 from lkge.reports import text
 from lkge.reports.systems import (
     COSTS,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, perhaps the best of its column, perhaps to be set back."""
+    """A text; `best` of its column (bold), or `faint`."""
 
     text: str
     best: bool = False
@@ -43,7 +44,7 @@ Row = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: rows in sections; the first `names` columns hold names, the others numbers."""
+    """A table: rows in sections. The first `names` columns hold names, the others numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -53,7 +54,7 @@ class Grid:
 
 
 def summary_rows(results: Iterable[Results]) -> list[dict[str, Any]]:
-    """One tree for each system, ready for JSON: what is not known is None, never nan."""
+    """One tree for each system, for JSON: an unknown number is None, not nan."""
     return [_summary_row(system) for system in systems_of(results)]
 
 
@@ -66,6 +67,7 @@ def _summary_row(system: System) -> dict[str, Any]:
         "method": system.runs[0].method,
         "system": system.name,
         "seeds": system.seeds,
+        "code": system.code,
         "snapshots": max(len(run.snapshots) for run in system.runs),
         **{protocol: tree(MEASURES[protocol]) for protocol in PROTOCOLS},
         **tree(COSTS),
@@ -90,30 +92,62 @@ def summary_grids(results: Iterable[Results]) -> list[Grid]:
 
 def _summary_grid(dataset: str, systems: Sequence[System], protocol: str) -> Grid:
     measures = (*MEASURES[protocol], *COSTS)
-    best = [best_text(systems, measure) for measure in measures]
+    best = {measure: best_text(systems, measure) for measure in measures}
     rows = [
-        (
-            Cell(system.name),
-            *(
-                measure_cell(system, measure, champion)
-                for measure, champion in zip(measures, best, strict=True)
-            ),
-        )
+        (Cell(system.name), *(measure_cell(system, m, best[m]) for m in measures))
         for system in systems
     ]
-    return Grid(
-        title=f"{dataset}, {protocol} protocol",
-        columns=("Method", *(measure.title for measure in measures)),
-        sections=(tuple(rows),),
-        note=_seeds_note(systems),
+    notes = (_seeds_note(systems), code_note([run for each in systems for run in each.runs]))
+    return with_codes(
+        Grid(
+            title=f"{dataset}, {protocol} protocol",
+            columns=("Method", *(measure.title for measure in measures)),
+            sections=(tuple(rows),),
+            note=" ".join(filter(None, notes)),
+        ),
+        [[system] for system in systems],
     )
 
 
-def measure_cell(system: System, measure: Measure, champion: str | None) -> Cell:
-    """`mean ±deviation` of a measure, the best where its mean reads as the champion's."""
+def mixes_codes(systems: Iterable[System]) -> bool:
+    """Whether more than one version of the code made the runs of the systems."""
+    runs = (run for system in systems for run in system.runs)
+    return len({code for run in runs for code in codes_of(run.provenance)}) > 1
+
+
+def with_codes(grid: Grid, rows: Sequence[Sequence[System]]) -> Grid:
+    """The grid with a last column "Code" if its systems mix versions of the code, else the grid.
+
+    `rows`: the systems of each row of the first section; the other sections have no code.
+    """
+    if not mixes_codes(system for row in rows for system in row):
+        return grid
+    codes = [", ".join(dict.fromkeys(system.code for system in row)) for row in rows]
+    first, *others = grid.sections
+    sections = (
+        tuple((*row, Cell(code)) for row, code in zip(first, codes, strict=True)),
+        *(tuple((*row, Cell("")) for row in section) for section in others),
+    )
+    return replace(grid, columns=(*grid.columns, "Code"), sections=sections)
+
+
+def code_note(results: Iterable[Results]) -> str:
+    """A line that says which code, libraries and machine made the results."""
+    results = list(results)
+    codes = dict.fromkeys(code for run in results for code in codes_of(run.provenance))
+    if list(codes) == [UNRECORDED]:
+        return "Code: unrecorded (these results were made before provenance was recorded)."
+    if len(codes) > 1:
+        return "Several versions of the code made these results: see Code."
+    machines = dict.fromkeys(machine_of(run.provenance) for run in results)
+    return "; ".join(filter(None, [f"Code: {', '.join(codes)}", *machines])) + "."
+
+
+def measure_cell(system: System, measure: Measure, best: str | None) -> Cell:
+    """`mean ±deviation` of a measure; bold if the mean as printed is `best`."""
     spread = system.spread(measure)
     words = measure.text(spread.mean) + deviation_text(spread, measure)
-    return Cell(words, best=system.is_best(measure, champion))
+    return Cell(words, best=system.is_best(measure, best))
 
 
 def deviation_text(spread: Spread, measure: Measure) -> str:
@@ -160,7 +194,7 @@ def snapshot_grid(run: Results) -> Grid:
             *("Valid MRR", "Time", "Valid share", "Carried"),
         ),
         sections=(tuple(_snapshot_row(record) for record in run.snapshots),),
-        note="Valid share: of the time, for validation. Carried: what the method keeps for later.",
+        note="Valid share: validation / time. Carried: what the method keeps for later snapshots.",
     )
 
 
@@ -182,7 +216,7 @@ def _snapshot_row(record: SnapshotRecord) -> Row:
 
 
 def terminal_tables(results: Sequence[Results]) -> list[Table]:
-    """What the terminal shows: the summary, and for a single run all there is to know of it."""
+    """The summary, and for a single run also its matrices and its snapshots."""
     grids = summary_grids(results)
     if len(results) == 1:
         (system,) = systems_of(results)
@@ -192,7 +226,7 @@ def terminal_tables(results: Sequence[Results]) -> list[Table]:
 
 
 def rich_table(grid: Grid) -> Table:
-    """The grid for a `rich` console; names are never read as markup."""
+    """The grid for a `rich` console. Names are not parsed as markup."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

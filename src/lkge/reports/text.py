@@ -1,4 +1,4 @@
-"""Numbers, times, sizes and names as people read them."""
+"""Formats of numbers, times, sizes and names."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def shortened(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def told_apart(names: Iterable[str], most: int) -> dict[str, str]:
-    """Each of several names in at most `most` characters. Of a system and what it changes, such as
-    "lkge, dim 100, no transfer", the changes that most have in common are left out first."""
+def distinct_labels(names: Iterable[str], most: int) -> dict[str, str]:
+    """Each name in at most `most` characters. Of a name such as "lkge, dim 100, no transfer", the
+    settings that most names share are left out first."""
     names = set(names)
     common = Counter(part for name in names for part in name.split(", "))
     return {name: shortened(_without_common(name, most, common), most) for name in names}
 
 
 def _without_common(name: str, most: int, common: Mapping[str, int]) -> str:
-    """The name with so few changes that it is short enough, but with one."""
+    """The name without shared settings until it is short enough; one setting stays."""
     first, *changes = name.split(", ")
     while len(name) > most and len(changes) > 1:
         changes.remove(max(changes, key=lambda part: common[part]))

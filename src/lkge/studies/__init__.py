@@ -1,0 +1,1 @@
+"""Studies: many runs (systems × datasets × seeds), their tables, and the search for settings."""

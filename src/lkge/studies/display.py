@@ -1,0 +1,119 @@
+"""Progress of a study: a live table on a terminal, else one line for each event."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from lkge.reports import text
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from lkge.studies.runner import Failure, Job, Observer, Running
+
+TAIL = 4096
+"""Bytes at the end of a log that hold its last line."""
+
+
+class PlainObserver:
+    """Prints one line when a run starts, finishes or fails."""
+
+    def __init__(self, stream: IO[str], total: int, done: int) -> None:
+        self._stream = stream
+        self._total = total
+        self._done = done
+
+    def started(self, job: Job) -> None:
+        """See `Observer`."""
+        self._print(f"{'resumed' if job.is_begun else 'started'}  {job.name}")
+
+    def finished(self, job: Job, seconds: float) -> None:
+        """See `Observer`."""
+        self._done += 1
+        self._print(f"finished {job.name} in {text.duration(seconds)}: {self._count()}")
+
+    def failed(self, failure: Failure) -> None:
+        """See `Observer`."""
+        self._print(f"FAILED   {failure.job.name}: {failure.reason}")
+
+    def update(self, running: Sequence[Running]) -> None:
+        """See `Observer`."""
+
+    def _count(self) -> str:
+        return f"{self._done} of {self._total} done"
+
+    def _print(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+class LiveObserver(PlainObserver):
+    """Prints the lines, and below them a table of the running jobs."""
+
+    def __init__(self, console: Console, total: int, done: int) -> None:
+        from rich.live import Live
+
+        super().__init__(console.file, total, done)
+        self._console = console
+        self._running: Sequence[Running] = ()
+        self._since = time.monotonic()
+        self.live = Live(console=console, get_renderable=self._render, refresh_per_second=2)
+
+    def update(self, running: Sequence[Running]) -> None:
+        """See `Observer`."""
+        self._running = tuple(running)
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.monotonic()
+        rows = Table.grid(padding=(0, 2))
+        for one in self._running:
+            status = status_of(one.job.folder / "log.jsonl")
+            rows.add_row(Text(one.job.name, "bold"), text.duration(now - one.since), Text(status))
+        head = Table.grid(padding=(0, 2))
+        bar = ProgressBar(self._total, self._done, width=30)
+        head.add_row(bar, self._count(), f"{text.duration(now - self._since)} so far")
+        return Group(head, rows)
+
+
+@contextmanager
+def observing(console: Console, total: int, done: int) -> Iterator[Observer]:
+    """A live table on a terminal, else plain lines."""
+    if not console.is_terminal:
+        yield PlainObserver(console.file, total, done)
+        return
+    observer = LiveObserver(console, total, done)
+    with observer.live:
+        yield observer
+
+
+def status_of(log: Path) -> str:
+    """Snapshot and epoch of a run, from the last line of its log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL))
+            lines = file.read().splitlines()
+        event: dict[str, Any] = json.loads(lines[-1])
+        snapshot = f"snapshot {event['snapshot'] + 1}"
+    except (OSError, IndexError, KeyError, TypeError, ValueError):
+        return "starting"
+    match event["type"]:
+        case "EpochFinished":
+            mrr = event["valid_mrr"]
+            known = "" if mrr is None else f", validation MRR {text.number(mrr)}"
+            return f"{snapshot}, epoch {event['epoch']}{known}"
+        case "Evaluating":
+            return f"{snapshot}, ranking"
+        case _:
+            return snapshot

@@ -1,0 +1,161 @@
+"""The report of a study: README.md, figures and one HTML page, from the stored JSON files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lkge.data.files import write_text_atomically
+from lkge.errors import RunError
+from lkge.evaluation.results import Results
+from lkge.reports import figures, text
+from lkge.reports.page import write_page
+from lkge.reports.plot_style import save
+from lkge.reports.tables import code_note, markdown_table
+from lkge.studies import tables
+from lkge.studies.paired import paired_comparison
+from lkge.studies.result_store import results_in, stored_runs
+from lkge.studies.study import STUDIES, RunSpec, Study
+from lkge.studies.tables import LARGE, Entry, agreement, entries_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURES = {
+    "figure-3-mrr-change": "MRR change: each line is a model on the test sets of its own and all "
+    "earlier snapshots.",
+    "figure-4-transfer": "Forward and backward transfer of MRR, `paper` protocol.",
+    "figure-5-time": "Cumulative time to learn, validation included, tests excluded.",
+    "mrr-over-time": "MRR on the tests so far over the time to learn, a point for each snapshot.",
+}
+"""Captions by file name. The first three figures are those of the paper."""
+
+INTRODUCTION = """\
+`lkge bench {study}` writes this page, the figures and [index.html](index.html) from the JSON files
+in this folder. Each JSON file has the settings and all figures of one run. MRR and Hits: the last
+model on the union of all test sets in the `paper` protocol. *MRR current*: in the `current`
+protocol. In brackets, or as *Printed*: the figure of the paper. With several seeds: mean ±
+standard deviation. Bold: the best MRR of the lifelong systems; Re-train keeps all facts and is a
+reference. *Time*: training with validation, one thread. *Carried*: the most bytes that a method
+keeps from one snapshot to the next, without the embeddings. Rank correlation: Spearman's ρ between
+the order by MRR and the order by printed MRR."""
+
+MOST_NAMED = 20
+"""The most missing runs that are named."""
+
+
+def write_study(study: Study, folder: Path) -> Path:
+    """Write `README.md`, `figures/` and `index.html` from the JSON files of `folder`; the path of
+    the page."""
+    stored = stored_runs(study, folder)
+    if not stored:
+        raise RunError(f"{folder}: no run of the study {study.name!r} is stored here")
+    drawn = draw(study, stored)
+    for stem, figure in drawn.items():
+        save(figure, folder / "figures", stem)
+    write_text_atomically(folder / "README.md", readme(study, stored, list(drawn)))
+    write_page(results_in(folder), folder / "index.html")
+    return folder / "index.html"
+
+
+def draw(study: Study, stored: Mapping[RunSpec, Results]) -> dict[str, Figure]:
+    """Figures 3, 4 and 5 of the paper, and MRR over time (first seed), if there are runs for them.
+    Variants are not drawn.
+    """
+    whole = {spec: run for spec, run in stored.items() if not spec.spec.is_variant}
+    changed = [run for spec, run in whole.items() if spec.spec.name == study.mrr_change_of]
+    timed = [run for spec, run in whole.items() if study.time_on in (None, spec.dataset)]
+    timed_runs = [
+        run
+        for spec, run in whole.items()
+        if spec.spec.name in study.mrr_over_time_of and spec.config.training.seed == study.seeds[0]
+    ]
+    drawings = (
+        (figures.mrr_over_snapshots, changed),
+        (figures.transfer_by_method, list(whole.values())),
+        (figures.cumulative_time, timed),
+        (figures.mrr_over_time, timed_runs),
+    )
+    return {
+        stem: figure(runs) for stem, (figure, runs) in zip(FIGURES, drawings, strict=True) if runs
+    }
+
+
+def readme(study: Study, stored: Mapping[RunSpec, Results], drawn: Sequence[str]) -> str:
+    """The tables and figures in Markdown."""
+    entries = entries_of(study, stored)
+    parts = [_part(title, part) for title, part in tables.divided(study, entries).items()]
+    whole = [
+        _introduction(study),
+        code_note(stored.values()),
+        _missing(study, stored),
+        _paired(study, entries),
+        *parts,
+        _figures(drawn),
+        _differences(entries),
+    ]
+    return "\n\n".join(filter(None, whole)) + "\n"
+
+
+def stored_entries(study: Study, folder: Path) -> dict[str, list[Entry]]:
+    """By dataset, the systems with results in `folder`."""
+    return entries_of(study, stored_runs(study, folder))
+
+
+def _introduction(study: Study) -> str:
+    name = study.name if study.name in STUDIES else f"{study.name}.toml"
+    config = ", ".join(f"{key} {value}" for key, value in study.config.items())
+    common = f"Settings of every run: {config}." if config else ""
+    parts = [f"# {study.title}", INTRODUCTION.format(study=name), common, study.notes.strip()]
+    return "\n\n".join(filter(None, parts))
+
+
+def _missing(study: Study, stored: Mapping[RunSpec, Results]) -> str:
+    names = [run.name for run in study.run_specs() if run not in stored]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"Not run yet: {', '.join(names[:MOST_NAMED])}{more}." if names else ""
+
+
+def _part(title: str, entries: tables.Entries) -> str:
+    sections = [f"## {title}", markdown_table(tables.overview(title, entries)).strip()]
+    for dataset, group in entries.items():
+        sections += [f"### {dataset}", markdown_table(tables.in_full(dataset, group)).strip()]
+        sections += [*_agreement(group), *_notes(group)]
+    return "\n\n".join(sections)
+
+
+def _paired(study: Study, entries: tables.Entries) -> str:
+    """The paired comparison, if both systems have runs."""
+    if study.compared is None:
+        return ""
+    grid = paired_comparison(*study.compared, entries)
+    return f"## {grid.title}\n\n{markdown_table(grid).strip()}" if grid.sections else ""
+
+
+def _agreement(group: Sequence[Entry]) -> list[str]:
+    known = [entry for entry in group if entry.printed]
+    value = agreement(known)
+    return [f"Rank correlation over {len(known)} systems: {text.number(value)}."] if known else []
+
+
+def _notes(group: Sequence[Entry]) -> list[str]:
+    """The remarks of the methods about the last snapshot."""
+    last = [(entry.system.name, entry.system.runs[0].snapshots[-1:]) for entry in group]
+    notes = [
+        f"* {name}: {record.note}" for name, records in last for record in records if record.note
+    ]
+    return ["\n".join(["After the last snapshot:", "", *notes])] if notes else []
+
+
+def _figures(drawn: Sequence[str]) -> str:
+    shown = [f"![{FIGURES[stem]}](figures/{stem}.png)\n\n*{FIGURES[stem]}*" for stem in drawn]
+    return "\n\n".join(["## Figures", *shown]) if shown else ""
+
+
+def _differences(entries: tables.Entries) -> str:
+    if not any(entry.printed for group in entries.values() for entry in group):
+        return ""
+    grid = tables.differences(entries)
+    title = f"## MRR more than {LARGE} from the printed MRR"
+    return f"{title}\n\n{markdown_table(grid).strip() if grid.sections[0] else 'None.'}"

@@ -1,0 +1,255 @@
+"""The runs of a study, each in its own process with one thread, several at a time.
+
+A run that was started before is resumed. A run that fails does not stop the others. Ctrl-C stops
+all runs; the same command resumes them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+from lkge.config import RunConfig, literal
+from lkge.configure import configure, read_toml
+from lkge.data.catalog import load
+from lkge.studies import display, result_store
+from lkge.studies.study import RunSpec, Study
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PROGRAM = (sys.executable, "-m", "lkge")
+COMPILER = (sys.executable, "-m", "lkge.learning.rehearsal")
+ONE_THREAD: Mapping[str, str] = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_TO_STOP = 30.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to make: its name, its settings and its run folder."""
+
+    name: str
+    config: RunConfig
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """The file with the output of the process."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the run folder exists, so that the run can be resumed."""
+        return (self.folder / "config.toml").is_file()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A job and its process. `since`: start time by `time.monotonic`."""
+
+    job: Job
+    process: subprocess.Popen[bytes]
+    since: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that failed, and the reason."""
+
+    job: Job
+    reason: str
+
+
+class Observer(Protocol):
+    """Receives the events of the runs."""
+
+    def started(self, job: Job) -> None:
+        """A process was started."""
+
+    def finished(self, job: Job, seconds: float) -> None:
+        """A run is finished, and its results are stored."""
+
+    def failed(self, failure: Failure) -> None:
+        """A run failed."""
+
+    def update(self, running: Sequence[Running]) -> None:
+        """Called several times a second with the jobs that run."""
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    *,
+    at_once: int,
+    store: Callable[[Job], None],
+    observer: Observer,
+    data: Path | None = None,
+) -> list[Failure]:
+    """Make all runs, `at_once` at a time. `store` is called for each finished run."""
+    for job in jobs:
+        if job.is_begun:
+            result_store.require_same(
+                job.folder, read_toml(job.folder / "config.toml").to_dict(), job.config
+            )
+    waiting, running, failures = deque(jobs), list[Running](), list[Failure]()
+    with _stopped_by_signals():
+        try:
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    running.append(_start(waiting.popleft(), data))
+                    observer.started(running[-1].job)
+                observer.update(running)
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                for one in [one for one in running if one.process.poll() is not None]:
+                    running.remove(one)
+                    failure = _conclude(one, store)
+                    if failure:
+                        failures.append(failure)
+                        observer.failed(failure)
+                    else:
+                        observer.finished(one.job, time.monotonic() - one.since)
+            observer.update(running)
+        finally:
+            _stop(running)
+    return failures
+
+
+def compile_kernels(jobs: Sequence[Job], console: Console) -> None:
+    """Compile the kernels once, so that several runs do not each compile them."""
+    if sum(job.config.training.backend != "torch" for job in jobs) > 1:
+        console.print("compiling the kernels, unless they are cached")
+        subprocess.run(COMPILER, env={**os.environ, **ONE_THREAD}, check=False)
+
+
+def run_arguments(config: RunConfig) -> list[str]:
+    """The arguments of `lkge` for a run with these settings: only values that differ from the
+    method's preset."""
+    defaults = configure({"method": config.method.name}).flat()
+    words = ["run", "--dataset", config.dataset.name, "--method", config.method.name]
+    words += ["--seed", str(config.training.seed)]
+    named = ("dataset.name", "method.name", "training.seed")
+    for name, value in config.flat().items():
+        if name not in named and (name not in defaults or value != defaults[name]):
+            words += ["--set", f"{name}={literal(value)}"]
+    return words
+
+
+def _start(job: Job, data: Path | None) -> Running:
+    """Start a process in its own process group: Ctrl-C reaches this process, which forwards it."""
+    job.folder.parent.mkdir(parents=True, exist_ok=True)
+    if job.is_begun:
+        words = ["run", "--resume", str(job.folder)]
+    else:
+        words = [*run_arguments(job.config), "--out", str(job.folder)]
+    command = [*PROGRAM, *words, *(["--data", str(data)] if data else [])]
+    with job.log.open("ab") as log:
+        log.write(f"$ {shlex.join(command)}\n".encode())
+        log.flush()
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **ONE_THREAD},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            process_group=0,
+        )
+    return Running(job, process, time.monotonic())
+
+
+def _conclude(one: Running, store: Callable[[Job], None]) -> Failure | None:
+    if one.process.returncode:
+        return Failure(one.job, _failure_reason(one.job.log, one.process.returncode))
+    try:
+        store(one.job)
+    except Exception as error:  # the other runs continue
+        return Failure(one.job, f"its results cannot be stored: {error}")
+    return None
+
+
+def _failure_reason(log: Path, code: int) -> str:
+    """The last line that the process printed, else its signal or exit code."""
+    lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    last = lines[-1].strip() if lines and not lines[-1].startswith("$ ") else ""
+    return last or (f"killed by signal {-code}" if code < 0 else f"exit code {code}")
+
+
+def _stop(running: Sequence[Running]) -> None:
+    """Interrupt the processes; kill a process that does not stop in time.
+
+    Where this process ignores SIGINT (in the background), so do the others: they get SIGTERM.
+    """
+    ignores_interrupt = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    for one in running:
+        one.process.send_signal(signal.SIGTERM if ignores_interrupt else signal.SIGINT)
+    deadline = time.monotonic() + SECONDS_TO_STOP
+    for one in running:
+        try:
+            one.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.process.kill()
+            one.process.wait()
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP act as Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in signals}
+    for number in signals:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Folder of results, folder of run folders, number of parallel runs, folder of datasets."""
+
+    out: Path
+    runs: Path
+    jobs: int = 2
+    data: Path | None = None
+
+
+def run_study(
+    study: Study, runs: Sequence[RunSpec], options: StudyOptions, console: Console
+) -> list[Failure]:
+    """Make the runs whose results are not stored yet.
+
+    Stored results are checked first, and that the datasets exist.
+    """
+    stored = result_store.stored_runs(study, options.out)
+    missing = [run for run in runs if run not in stored]
+    for dataset in dict.fromkeys(run.config.dataset.name for run in missing):
+        load(dataset, options.data)
+    jobs = [Job(run.name, run.config, options.runs / run.name) for run in missing]
+    if options.jobs > 1:
+        compile_kernels(jobs, console)
+    files = {run.name: result_store.result_file(options.out, run) for run in missing}
+
+    def store(job: Job) -> None:
+        result_store.store(job.folder / result_store.RESULTS, files[job.name])
+
+    with display.observing(console, len(runs), len(runs) - len(missing)) as observer:
+        return run_jobs(
+            jobs, at_once=options.jobs, store=store, observer=observer, data=options.data
+        )

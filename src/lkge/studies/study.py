@@ -1,0 +1,236 @@
+"""The definition of a study: systems, datasets, settings and seeds, from a TOML file.
+
+paper.toml     the study of the paper's Tables 2 and 3
+paper.json     the figures of the paper: system → dataset → mrr, hits1, hits3, hits10
+beyond.toml    evergreen, its ablations, and other methods on the same base model
+scores.toml    five systems on every score
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from lkge.config import RunConfig
+from lkge.configure import configure
+from lkge.errors import SettingsError, UnknownName
+
+PAPER, BEYOND, SCORES = "paper", "beyond", "scores"
+STUDIES = (PAPER, BEYOND, SCORES)
+
+OWN = ("seeds", "datasets")
+"""Lists of the study that a system may replace."""
+
+Printed = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+@dataclass(frozen=True)
+class SystemSpec:
+    """A system of a study: METHOD or METHOD:VARIANT.
+
+    `on`: settings for single datasets. `seeds`, `datasets`: in place of those of the study.
+    `group`: the title of its group.
+    """
+
+    name: str
+    config: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    seeds: tuple[int, ...] = ()
+    datasets: tuple[str, ...] = ()
+    group: str = ""
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self.name.partition(":")[0]
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether it is a variant of another system, such as an ablation."""
+        return ":" in self.name
+
+    @property
+    def slug(self) -> str:
+        """The name as part of file names."""
+        return self.name.replace(":", "-")
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run of a study."""
+
+    spec: SystemSpec
+    config: RunConfig
+
+    @property
+    def dataset(self) -> str:
+        """The short name of the dataset."""
+        return short_name(self.config.dataset.name)
+
+    @property
+    def name(self) -> str:
+        """The name of the files, such as `ENTITY-lkge-no-transfer-11`."""
+        return f"{self.dataset}-{self.spec.slug}-{self.config.training.seed}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Systems × datasets × seeds, and how they are shown. `settings` change those of `preset`.
+    If the file has groups, every system is in every group, and each group has a table.
+
+    mrr_change_of     the system of the figure with one line for each model
+    time_on           the dataset of the figure of times; None: all datasets
+    mrr_over_time_of  the systems of the figure of MRR over time
+    compared          two systems for the paired comparison
+    notes             Markdown for the README
+    """
+
+    name: str
+    title: str
+    datasets: tuple[str, ...]
+    specs: Mapping[str, SystemSpec]
+    preset: str = PAPER
+    config: Mapping[str, Any] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (11,)
+    printed: Printed = field(default_factory=dict)
+    mrr_change_of: str = "lkge"
+    time_on: str | None = None
+    mrr_over_time_of: tuple[str, ...] = ()
+    compared: tuple[str, str] | None = None
+    systems_title: str = "Systems"
+    variants_title: str = "Variants"
+    notes: str = ""
+
+    def run_specs(
+        self,
+        datasets: Sequence[str] | None = None,
+        systems: Sequence[str] | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[RunSpec]:
+        """The runs of the chosen systems and datasets: all first seeds, then all second seeds, …
+
+        Given seeds and datasets hold for every chosen system. By default each system has its own,
+        or those of the study.
+        """
+        specs = [self.spec(name) for name in systems or self.specs]
+        runs = [
+            (turn, self.run_spec(spec, self.spelled(dataset), seed))
+            for spec in specs
+            for dataset in datasets or spec.datasets or self.datasets
+            for turn, seed in enumerate(seeds or spec.seeds or self.seeds)
+        ]
+        return [cell for _, cell in sorted(runs, key=lambda run: run[0])]
+
+    def run_spec(self, spec: SystemSpec, dataset: str, seed: int) -> RunSpec:
+        """One run with the settings of the study, the method and the variant; each by dataset."""
+        chosen = {**self.config}
+        for part in (self.specs.get(spec.method, spec), spec):
+            chosen |= {**part.config, **part.on.get(short_name(dataset), {})}
+        chosen |= {"dataset": dataset, "method": spec.method, "seed": seed}
+        return RunSpec(spec, configure(chosen, self.preset))
+
+    def including(self, datasets: Iterable[str], systems: Iterable[str]) -> Study:
+        """The study with these datasets and systems added, if it does not have them."""
+        places = dict.fromkeys([*self.datasets, *map(self.spelled, datasets)])
+        specs = {name: self.spec(name) for name in [*self.specs, *systems]}
+        return replace(self, datasets=tuple(places), specs=specs)
+
+    def spec(self, name: str) -> SystemSpec:
+        """The system of that name. A method that is not in the study has the study's settings."""
+        if name in self.specs:
+            return self.specs[name]
+        from lkge.methods.base import known_methods
+
+        known = known_methods()
+        if name not in known:
+            raise UnknownName("system", name, [*self.specs, *known])
+        return SystemSpec(name)
+
+    def spelled(self, dataset: str) -> str:
+        """The dataset name in the spelling of the study, ignoring case; others unchanged."""
+        known = {name.casefold(): name for name in self.datasets}
+        return known.get(dataset.casefold(), dataset)
+
+
+def short_name(dataset: str) -> str:
+    """The name of a dataset in file names: of a path, the last part."""
+    return Path(dataset).resolve().name.removesuffix(".zip")
+
+
+def study_named(name: str) -> Study:
+    """The study `paper`, `beyond` or `scores`, or that of a TOML file."""
+    if name in STUDIES:
+        return read_study(resources.files("lkge.studies"), f"{name}.toml")
+    if not name.endswith(".toml"):
+        raise UnknownName("study", name, STUDIES)
+    return read_study(Path(name).parent, Path(name).name)
+
+
+def read_study(folder: Traversable, name: str) -> Study:
+    """The study of a file in `folder`. The settings of every run are checked."""
+    file = folder.joinpath(name)
+    try:
+        tree = tomllib.loads(file.read_text(encoding="utf-8"))
+        printed = tree.pop("printed", None)
+        figures = json.loads(folder.joinpath(printed).read_text("utf-8")) if printed else {}
+        study = _study(Path(name).stem, tree, figures)
+        study.run_specs()
+    except OSError as error:
+        raise SettingsError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    except SettingsError as error:
+        raise SettingsError(f"{file}: {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SettingsError(f"{file}: not a study: {error!r}") from error
+    return study
+
+
+def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
+    systems = [
+        SystemSpec(system, **{**part, **{key: tuple(part.get(key, ())) for key in OWN}})
+        for system, part in tree.pop("systems").items()
+    ]
+    groups = tree.pop("groups", {})
+    if groups:
+        systems = [_in_group(each, key, **part) for key, part in groups.items() for each in systems]
+    specs = {each.name: each for each in systems}
+    whole: dict[str, Any] = {"name": name, "title": name, "printed": printed, **tree}
+    lists = ("datasets", "seeds", "mrr_over_time_of", "compared")
+    whole |= {key: tuple(whole[key]) for key in lists if key in whole}
+    return Study(specs=specs, **whole)
+
+
+def _in_group(spec: SystemSpec, key: str, title: str, config: Mapping[str, Any]) -> SystemSpec:
+    """METHOD:KEY, with the settings of its group on top of its own."""
+    return replace(
+        spec,
+        name=f"{spec.name}:{key}",
+        config={**spec.config, **config},
+        group=title,
+    )
+
+
+def listed(names: str | None) -> list[str] | None:
+    """The parts of `a,b,c`; None if `names` is None."""
+    if names is None:
+        return None
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    if not found:
+        raise SettingsError(f"{names!r}: name at least one, with commas between several")
+    return list(dict.fromkeys(found))
+
+
+def listed_seeds(names: str | None) -> list[int] | None:
+    """The numbers of `11,22,33`; None if `names` is None."""
+    parts = listed(names)
+    if parts is None:
+        return None
+    wrong = [part for part in parts if not part.isdecimal()]
+    if wrong:
+        raise SettingsError(f"the seed {wrong[0]!r} is not a whole number")
+    return list(map(int, parts))

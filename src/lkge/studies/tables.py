@@ -1,0 +1,218 @@
+"""The tables of a study: measured figures beside the figures that the paper prints."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from lkge.evaluation.results import PROTOCOLS, Results
+from lkge.reports import text
+from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, systems_of
+from lkge.reports.tables import Cell, Grid, Row, measure_cell, summary_rows, with_codes
+from lkge.studies.study import RunSpec, Study, SystemSpec, short_name
+
+PAPER, CURRENT = (MEASURES[protocol] for protocol in PROTOCOLS)
+HITS, TRANSFER = PAPER[1:4], PAPER[4:6]
+MRR = MEASURES[PROTOCOLS[0]][0]
+LARGE = 0.02
+"""A difference of MRR above this needs an explanation."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system on a dataset. `printed`: mrr, hits1, hits3, hits10 of the paper, if any."""
+
+    spec: SystemSpec
+    system: System
+    printed: Mapping[str, float]
+
+    @property
+    def mrr(self) -> float:
+        """MRR rounded to three decimals, as in the tables."""
+        return round(self.system.spread(MRR).mean, 3)
+
+    @property
+    def difference(self) -> float:
+        """MRR minus the printed MRR; nan if none is printed."""
+        return round(self.mrr - self.printed.get("mrr", math.nan), 3)
+
+
+Entries = Mapping[str, Sequence[Entry]]
+"""By dataset, the systems that have results."""
+
+
+def entries_of(study: Study, stored: Mapping[RunSpec, Results]) -> dict[str, list[Entry]]:
+    """By dataset, an entry for each system with stored results, in the order of the study."""
+    groups: dict[str, dict[SystemSpec, list[Results]]] = {
+        short_name(dataset): {} for dataset in study.datasets
+    }
+    for cell, results in stored.items():
+        groups[cell.dataset].setdefault(cell.spec, []).append(results)
+    return {dataset: _entries(study, dataset, group) for dataset, group in groups.items() if group}
+
+
+def _entries(
+    study: Study, dataset: str, group: Mapping[SystemSpec, Sequence[Results]]
+) -> list[Entry]:
+    """The systems of one dataset. A name says how a system differs from others of its group."""
+    runs_of: dict[str, list[Results]] = {}
+    for spec, runs in group.items():
+        runs_of.setdefault(spec.group, []).extend(runs)
+    systems = [system for runs in runs_of.values() for system in systems_of(runs)]
+    system_of = {id(run): system for system in systems for run in system.runs}
+    return [
+        Entry(spec, system_of[id(runs[0])], study.printed.get(spec.name, {}).get(dataset, {}))
+        for spec, runs in group.items()
+    ]
+
+
+def large_differences(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries whose rounded MRR differs from the printed MRR by more than `LARGE`."""
+    return [entry for entry in entries if abs(entry.difference) > LARGE + 1e-9]
+
+
+def agreement(entries: Iterable[Entry]) -> float:
+    """Rank correlation between the order by MRR and the order by printed MRR."""
+    known = [entry for entry in entries if entry.printed]
+    return rank_correlation(
+        [entry.mrr for entry in known], [entry.printed["mrr"] for entry in known]
+    )
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's ρ: the correlation of the ranks; nan if all values of one side are equal."""
+    if min(len(set(first)), len(set(second))) < 2:
+        return math.nan
+    return statistics.correlation(ranks(first), ranks(second))
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """The rank of each value from 1; equal values share the mean of their ranks."""
+    order = sorted(values)
+    return [order.index(value) + (order.count(value) + 1) / 2 for value in values]
+
+
+def divided(study: Study, entries: Entries) -> dict[str, dict[str, list[Entry]]]:
+    """By title of a table: each group; the systems without a group; the systems with variants
+    beside their variants."""
+    groups: dict[str, set[str]] = {}
+    for each in study.specs.values():
+        groups.setdefault(each.group, set()).add(each.name)
+    specs = [study.specs[name] for name in groups.pop("", set())]
+    with_variants = {each.method for each in specs if each.is_variant}
+    systems = _only(entries, {each.name for each in specs if not each.is_variant})
+    variants = _only(entries, {each.name for each in specs if each.method in with_variants})
+    tables = {title: _only(entries, names) for title, names in groups.items()}
+    tables[study.systems_title] = systems
+    if any(entry.spec.is_variant for group in variants.values() for entry in group):
+        tables[study.variants_title] = variants
+    return {title: table for title, table in tables.items() if table}
+
+
+def overview(title: str, entries: Entries) -> Grid:
+    """MRR of each system on each dataset; in brackets the printed MRR."""
+    best = {dataset: best_text([x.system for x in g], MRR) for dataset, g in entries.items()}
+    names = {entry.spec.name: entry.system.name for group in entries.values() for entry in group}
+
+    def cell(name: str, dataset: str) -> Cell:
+        for entry in entries[dataset]:
+            if entry.spec.name == name:
+                return _with_printed(entry, MRR, best[dataset])
+        return Cell(text.ABSENT)
+
+    rows = [(Cell(names[name]), *(cell(name, dataset) for dataset in entries)) for name in names]
+    sections = [tuple(rows)]
+    if any(entry.printed for group in entries.values() for entry in group):
+        orders = (Cell(text.number(agreement(group))) for group in entries.values())
+        sections.append(((Cell("rank correlation"), *orders),))
+    systems = [
+        [e.system for group in entries.values() for e in group if e.spec.name == name]
+        for name in names
+    ]
+    return with_codes(Grid(title, ("System", *entries), tuple(sections)), systems)
+
+
+def in_full(dataset: str, entries: Sequence[Entry]) -> Grid:
+    """One dataset: every figure of each system, and the printed figures, if any."""
+    best = best_text([entry.system for entry in entries], MRR)
+    others = (CURRENT[0], *TRANSFER, CURRENT[5])
+    is_printed = any(entry.printed for entry in entries)
+
+    def printed(entry: Entry) -> Row:
+        return (
+            Cell(text.number(entry.printed.get(MRR.key, math.nan))),
+            Cell(signed(entry.difference)),
+        )
+
+    def row(entry: Entry) -> Row:
+        return (
+            Cell(entry.system.name),
+            Cell(str(len(entry.system.runs))),
+            measure_cell(entry.system, MRR, best),
+            *(printed(entry) if is_printed else ()),
+            *(_with_printed(entry, measure, None) for measure in HITS),
+            *(measure_cell(entry.system, measure, None) for measure in others),
+            *(Cell(measure.text(entry.system.spread(measure).mean)) for measure in COSTS),
+        )
+
+    columns = (
+        *("System", "Seeds", "MRR"),
+        *(("Printed", "Difference") if is_printed else ()),
+        *(measure.title for measure in HITS),
+        *("MRR current", *(measure.title for measure in TRANSFER), "BWT current"),
+        *(measure.title for measure in COSTS),
+    )
+    grid = Grid(dataset, columns, (tuple(map(row, entries)),))
+    return with_codes(grid, [[entry.system] for entry in entries])
+
+
+def differences(entries: Entries) -> Grid:
+    """The table of `large_differences`."""
+    rows = tuple(
+        (
+            Cell(dataset),
+            Cell(entry.system.name),
+            Cell(text.number(entry.mrr)),
+            Cell(text.number(entry.printed["mrr"])),
+            Cell(signed(entry.difference)),
+        )
+        for dataset, group in entries.items()
+        for entry in large_differences(group)
+    )
+    columns = ("Dataset", "System", "MRR", "Printed", "Difference")
+    return Grid("Differences", columns, (rows,), names=2)
+
+
+def plain(entries: Entries) -> dict[str, Any]:
+    """All figures for JSON."""
+    return {
+        "systems": [
+            {**row, "printed": dict(entry.printed), "difference": entry.difference}
+            for group in entries.values()
+            for entry in group
+            for row in summary_rows(entry.system.runs)
+        ],
+        "rank_correlation": {dataset: agreement(group) for dataset, group in entries.items()},
+    }
+
+
+def signed(value: float) -> str:
+    """A number with its sign."""
+    return f"+{text.number(value)}" if value > 0 else text.number(value)
+
+
+def _only(entries: Entries, names: Set[str]) -> dict[str, list[Entry]]:
+    """The entries of the systems with these names; datasets without any are left out."""
+    found = {d: [x for x in group if x.spec.name in names] for d, group in entries.items()}
+    return {dataset: group for dataset, group in found.items() if group}
+
+
+def _with_printed(entry: Entry, measure: Measure, best: str | None) -> Cell:
+    """A measure; in brackets its printed value."""
+    found = measure_cell(entry.system, measure, best)
+    if measure.key not in entry.printed:
+        return found
+    return Cell(f"{found.text} ({text.number(entry.printed[measure.key])})", best=found.best)

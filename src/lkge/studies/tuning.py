@@ -1,0 +1,215 @@
+"""The search for settings: the whole grid, or Optuna over the same values.
+
+Settings are chosen by the MRR of the last model on the validation facts of all snapshots. Test
+figures are not used and not stored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+from lkge.config import RunConfig
+from lkge.data.files import write_text_atomically
+from lkge.errors import RunError, SettingsError
+from lkge.studies.result_store import RESULTS, read_results, require_same
+from lkge.studies.runner import Failure, Job, Observer, run_arguments, run_jobs
+
+FILE = "tune.json"
+BASE: Mapping[str, tuple[float, ...]] = {
+    "learning_rate": (0.0005, 0.0001, 0.001),
+    "batch_size": (1024, 2048),
+    "dim": (100, 200),
+}
+"""The paper's grid for the base model."""
+
+Choice = Mapping[str, float]
+Space = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A choice of settings and its validation MRR."""
+
+    choice: Choice
+    valid_mrr: float
+    epochs: int
+    seconds: float
+
+
+@dataclass
+class Search:
+    """The trials so far, stored in a file. `settings`: those that are not searched."""
+
+    folder: Path
+    config: RunConfig
+    space: Space
+    trials: list[Trial] = field(default_factory=list)
+
+    @classmethod
+    def opened(cls, folder: Path, config: RunConfig, space: Space) -> Search:
+        """A new search, or the search in that folder, if it has the same settings and space."""
+        search, file = cls(folder, config, space), folder / FILE
+        if file.exists():
+            search.trials += _read_trials(file, config, space)
+        return search
+
+    @property
+    def best(self) -> Trial | None:
+        """The first trial with the highest validation MRR; None if there is none."""
+        known = [trial for trial in self.trials if not math.isnan(trial.valid_mrr)]
+        return max(known, key=lambda trial: trial.valid_mrr, default=None)
+
+    def with_choice(self, choice: Choice) -> RunConfig:
+        """All settings of a trial."""
+        return self.config.with_changes(choice)
+
+    def job(self, choice: Choice) -> Job:
+        """The run of a trial."""
+        name = "-".join(f"{name}-{value:g}" for name, value in choice.items())
+        return Job(name, self.with_choice(choice), self.folder / "runs" / name)
+
+    def add(self, job: Job) -> None:
+        """Add the trial of a finished run and write the file."""
+        records = read_results(job.folder / RESULTS).snapshots
+        self.trials.append(
+            Trial(
+                choice={name: getattr(job.config, name) for name in self.space},
+                valid_mrr=records[-1].union_valid_mrr,
+                epochs=sum(record.epochs for record in records),
+                seconds=sum(record.seconds for record in records),
+            )
+        )
+        write_text_atomically(self.folder / FILE, json.dumps(self.to_json(), indent=1) + "\n")
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain tree for `json.dump`; an unknown validation MRR is null."""
+        return {
+            "settings": self.config.to_dict(),
+            "space": {name: list(values) for name, values in self.space.items()},
+            "trials": [_plain(trial) for trial in self.trials],
+            "best": _plain(self.best) if self.best else None,
+            "command": ["lkge", *run_arguments(self.with_choice(self.best.choice))]
+            if self.best
+            else None,
+        }
+
+    def run(
+        self,
+        *,
+        trials: int | None,
+        jobs: int,
+        observer: Observer,
+        data: Path | None = None,
+    ) -> list[Failure]:
+        """Try the whole grid, or `trials` choices of Optuna, `jobs` at a time."""
+        failures: list[Failure] = []
+        tried = [trial.choice for trial in self.trials]
+        while choices := self._next(tried, trials, jobs):
+            tried += choices
+            failures += run_jobs(
+                [self.job(choice) for choice in choices],
+                at_once=jobs,
+                store=self.add,
+                observer=observer,
+                data=data,
+            )
+        return failures
+
+    def _next(self, tried: Sequence[Choice], trials: int | None, jobs: int) -> list[Choice]:
+        """The whole rest of the grid, or the next few choices of Optuna."""
+        rest = [choice for choice in grid(self.space) if choice not in tried]
+        if trials is None:
+            return rest
+        wanted = min(trials - len(tried), len(rest), jobs)
+        suggested = suggestions(self.space, self.trials, self.config.training.seed)
+        return list(islice((each for each in suggested if each in rest), max(wanted, 0)))
+
+
+def space_of(tunes: Space, config: RunConfig, *, base: bool) -> Space:
+    """The settings that a method tunes; the base model's grid if `base` or if there are none."""
+    space = BASE if base or not tunes else tunes
+    for choice in grid(space):
+        config.with_changes(choice)
+    return space
+
+
+def grid(space: Space) -> list[Choice]:
+    """Every combination, the last setting varying fastest."""
+    return [dict(zip(space, values, strict=True)) for values in product(*space.values())]
+
+
+def suggestions(space: Space, trials: Sequence[Trial], seed: int) -> Iterator[Choice]:
+    """Choices of Optuna given the trials so far, each once, then the rest of the grid.
+
+    The sampler is seeded by `seed` and the number of trials: a resumed search makes the choices
+    that it would have made without the stop.
+    """
+    optuna = _optuna()
+    sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=3)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    kinds = {
+        name: optuna.distributions.CategoricalDistribution(tuple(values))
+        for name, values in space.items()
+    }
+    for trial in trials:
+        value = None if math.isnan(trial.valid_mrr) else trial.valid_mrr
+        state = optuna.trial.TrialState["FAIL" if value is None else "COMPLETE"]
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=dict(trial.choice), distributions=kinds, value=value, state=state
+            )
+        )
+    known, size = list[Choice](), len(grid(space))
+    for _ in range(10 * size):
+        choice = dict(study.ask(kinds).params)
+        if choice not in known:
+            known.append(choice)
+            yield choice
+    yield from (choice for choice in grid(space) if choice not in known)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "--trials needs Optuna, which is not installed; run: pip install 'lkge[tune]', "
+            "or leave out --trials to try the whole grid"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def _plain(trial: Trial) -> dict[str, Any]:
+    known = None if math.isnan(trial.valid_mrr) else trial.valid_mrr
+    return {**asdict(trial), "valid_mrr": known}
+
+
+def _read_trials(file: Path, config: RunConfig, space: Space) -> list[Trial]:
+    try:
+        tree = json.loads(file.read_text(encoding="utf-8"))
+        trials = [
+            Trial(
+                **{
+                    **each,
+                    "valid_mrr": math.nan if each["valid_mrr"] is None else each["valid_mrr"],
+                }
+            )
+            for each in tree["trials"]
+        ]
+        there, searched = tree["settings"], tree["space"]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{file}: not a search for settings: {error}; move it away") from error
+    require_same(file, there, config)
+    if searched != {name: list(values) for name, values in space.items()}:
+        raise RunError(
+            f"{file}: searched other choices, {searched}; move it away, or choose another "
+            "folder with --out"
+        )
+    return trials
