@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lkge.configure import flat_config
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import PROTOCOLS, Results
@@ -195,9 +196,9 @@ def _summary(systems: Sequence[System], anchors: Sequence[str]) -> dict[str, Any
 
 def _panel(system: System, anchor: str) -> dict[str, Any]:
     """A system in full: matrices, snapshots of each run, settings, provenance."""
-    config = dict(system.runs[0].config)
+    config = flat_config(system.runs[0].config)
     if len(system.runs) > 1:
-        config["seed"] = ", ".join(map(str, system.seeds))
+        config["training.seed"] = ", ".join(map(str, system.seeds))
     return {
         "anchor": anchor,
         "name": system.name,
@@ -236,7 +237,7 @@ def _matrices(system: System) -> list[tuple[str, tables.Grid, list[dict[str, Any
 def _snapshots(run: Results, with_seed: bool) -> tuple[str, tables.Grid, list[str]]:
     """Heading, table and notes of the snapshots of a run."""
     grid = tables.snapshot_grid(run)
-    seed = f", seed {run.config.get('seed', text.ABSENT)}" if with_seed else ""
+    seed = f", seed {text.ABSENT if run.seed is None else run.seed}" if with_seed else ""
     notes = [
         f"Snapshot {record.index + 1}: {record.note}." for record in run.snapshots if record.note
     ]
