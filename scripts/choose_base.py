@@ -16,9 +16,9 @@ from lkge.config import RunConfig
 from lkge.data.files import write_text_atomically
 from lkge.data.snapshots import GrowingGraph
 from lkge.evaluation.results import SnapshotRecord
-from lkge.learning.loop import Loop
-from lkge.learning.progress import ignore
-from lkge.learning.rehearsal import rehearse
+from lkge.training.events import ignore
+from lkge.training.loop import Loop
+from lkge.training.warmup import warm_up
 
 KEPT = Path(__file__).parents[1] / "results" / "paper" / "base-model.md"
 LEARNING_RATES, BATCH_SIZES, DIMS = (5e-4, 1e-3, 1e-4), (2048, 1024), (200, 100)
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the archive of the datasets")
     whole = load("ENTITY", parser.parse_args().data)
     first = GrowingGraph(whole.name, whole.vocabulary, whole.snapshots[:1])
-    rehearse(RunConfig(), ignore)
+    warm_up(RunConfig(), ignore)
     rows: list[str] = []
     for dim, rate, batch in product(DIMS, LEARNING_RATES, BATCH_SIZES):
         record = learned(

@@ -23,10 +23,10 @@ from lkge import GrowingGraph, api
 from lkge.config import EVERGREEN, configure
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
-from lkge.learning.loop import Loop
 from lkge.methods import Method, method_named, register
 from lkge.models.model import Model
 from lkge.models.predictor import Predictor, View
+from lkge.training.loop import Loop
 
 Inverses = NDArray[np.float64]
 """1 / rank of each question in each view, (n, 3)."""

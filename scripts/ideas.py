@@ -32,13 +32,13 @@ from torch import Tensor
 from lkge import GrowingGraph, api
 from lkge.config import configure
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
-from lkge.learning.loop import Loop
 from lkge.methods import Method, register
 from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.anchor import Anchor, held
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient, Tables
+from lkge.training.loop import Loop
 
 HEAD = """| {} | MRR, `paper` | `current` | BWT, `paper` | `current` | FWT |
 | --- | ---: | ---: | ---: | ---: | ---: |"""

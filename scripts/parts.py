@@ -19,9 +19,9 @@ from types import ModuleType
 from lkge import GrowingGraph, RunConfig, api
 from lkge.config import configure
 from lkge.evaluation.results import Results
-from lkge.learning.loop import Loop
 from lkge.methods import evergreen
 from lkge.methods.parts import retelling
+from lkge.training.loop import Loop
 
 Change = tuple[ModuleType, str, float]
 

@@ -20,12 +20,12 @@ import numpy as np
 from lkge import api
 from lkge.config import RunConfig, configure
 from lkge.data.snapshots import Snapshot, among, no_facts, with_inverses
-from lkge.learning.loop import Loop
 from lkge.methods import register
 from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.retelling import answerers, told
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
+from lkge.training.loop import Loop
 
 
 @register

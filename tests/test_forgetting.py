@@ -11,7 +11,7 @@ from tests.scripts import script_named
 
 from lkge import GrowingGraph, Results, RunConfig, api
 from lkge.data.snapshots import with_inverses
-from lkge.learning.loop import Loop
+from lkge.training.loop import Loop
 
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 1}
 

@@ -1,4 +1,4 @@
-"""A run of a few facts, so that every kernel is compiled before the first clock starts."""
+"""JIT warm-up: a run of a few facts compiles every kernel before time is measured."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import numpy as np
 from lkge.config import PRESETS, RunConfig, configure
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
-from lkge.learning.loop import Loop
-from lkge.learning.progress import Compiling, Listener, ignore
 from lkge.models.model import uses_kernels
+from lkge.training.events import Compiling, Listener, ignore
+from lkge.training.loop import Loop
 
-DECISIVE = ("score", "objective", "optimizer", "relation_weight")
+KERNEL_SETTINGS = ("score", "objective", "optimizer", "relation_weight")
 """Settings that decide which kernels a run uses."""
 
 
-def rehearse(config: RunConfig, listener: Listener) -> None:
-    """Learn two tiny snapshots with LKGE, which uses every kernel of its score, objective and
-    optimizer, and with the method itself, which may have its own; and forget them."""
+def warm_up(config: RunConfig, listener: Listener) -> None:
+    """Train two tiny snapshots with LKGE, which uses every kernel of its score, loss and optimizer,
+    and with the method itself, which may have kernels of its own."""
     if not uses_kernels(config):
         return
     listener(Compiling())
-    chosen = {name: getattr(config, name) for name in DECISIVE}
+    chosen = {name: getattr(config, name) for name in KERNEL_SETTINGS}
     tiny = RunConfig(dim=8, max_epochs=1, components=2, active_components=1).with_changes(chosen)
     for method in sorted({"lkge", config.method.name}):
         Loop(_tiny_graph(), tiny.with_changes({"method": method})).run()
@@ -30,7 +30,7 @@ def rehearse(config: RunConfig, listener: Listener) -> None:
 def _tiny_graph() -> GrowingGraph:
     names = Vocabulary(entities=["a", "b", "c", "d"], relations=["r", "s"])
     return GrowingGraph(
-        name="rehearsal",
+        name="warm-up",
         vocabulary=names,
         snapshots=(
             Snapshot(0, _facts((0, 0, 1), (1, 0, 2)), _facts((0, 0, 2)), no_facts(), 3, 1),
@@ -45,4 +45,4 @@ def _facts(*facts: tuple[int, int, int]) -> Facts:
 
 if __name__ == "__main__":
     for preset in PRESETS:
-        rehearse(configure({}, preset), ignore)
+        warm_up(configure({}, preset), ignore)
