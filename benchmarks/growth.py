@@ -30,8 +30,8 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts
 from lkge.living import open
 from lkge.models.model import xavier_tables
-from lkge.store.beginning import Beginning
 from lkge.store.graph import create
+from lkge.store.initial import InitialVersion
 from lkge.store.records import Options
 
 KEPT = Path(__file__).parents[1] / "results" / "growth-of-updates.md"
@@ -110,7 +110,7 @@ def _make(folder: Path, size: int) -> None:
             "method.facts.relation": torch.full((2 * RELATIONS,), len(facts) / RELATIONS),
         }
     )
-    create(folder, Beginning(config, tensors, names, facts, 1, "made"), Options())
+    create(folder, InitialVersion(config, tensors, names, facts, 1, "made"), Options())
 
 
 def _facts(size: int, generator: np.random.Generator) -> Facts:
@@ -142,11 +142,11 @@ def _news(entities: int, number: int) -> list[Triple]:
 
 def _add(folder: Path, number: int) -> dict[str, float]:
     """Learn a thousand facts; kernels are loaded beforehand, as in a process that goes on."""
-    from lkge.learning.progress import ignore
-    from lkge.learning.rehearsal import rehearse
+    from lkge.training.events import ignore
+    from lkge.training.warmup import warm_up
 
     graph = open(folder)
-    rehearse(graph.config, ignore)
+    warm_up(graph.config, ignore)
     news = _news(graph.reader.num_entities, number)
     started = time.perf_counter()
     record = graph.add(news)

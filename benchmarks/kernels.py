@@ -10,14 +10,14 @@ from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
-from lkge.learning.loop import Loop
-from lkge.learning.optimizers import RowAdam, clear
 from lkge.methods import method_named
 from lkge.models.model import Model, stream
 from lkge.models.objectives import margin_objective
 from lkge.models.predictor import TablePredictor, View
 from lkge.models.scores import TransE
 from lkge.models.tables import Gradient, Tables
+from lkge.training.loop import Loop
+from lkge.training.optimizers import RowAdam, clear
 
 
 def step(graph: GrowingGraph) -> Comparison:

@@ -10,10 +10,10 @@ from benchmarks.comparison import Comparison, once
 from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph
 from lkge.evaluation.ranking import Validator
-from lkge.learning.fit import Fit
-from lkge.learning.progress import EpochFinished, Event
 from lkge.methods import method_named
 from lkge.models.model import Model
+from lkge.training.events import EpochFinished, Event
+from lkge.training.trainer import Trainer
 
 EPOCHS = 3
 
@@ -35,16 +35,14 @@ def _our_epoch(graph: GrowingGraph) -> tuple[float, float]:
     config = RunConfig(method="lkge", max_epochs=EPOCHS + 1, patience=EPOCHS + 1)
     first = graph.snapshots[0]
     model, method = Model(config), method_named("lkge")(config)
-    method.grow(model, first)
-    method.begin(model, first)
-    fit = Fit(model, method, first, Validator([first]))
     times: list[tuple[float, float]] = []
 
     def listen(event: Event) -> None:
         if isinstance(event, EpochFinished):
-            times.append((fit.course.seconds, fit.course.validation_seconds))
+            times.append((trainer.progress.seconds, trainer.progress.validation_seconds))
 
-    fit.run(listen, lambda: None)
+    trainer = Trainer(model, method, first, Validator([first]), listener=listen)
+    trainer.run()
     steps = [
         (after[0] - before[0] - (after[1] - before[1]), after[1] - before[1])
         for before, after in pairwise(times)

@@ -20,11 +20,11 @@ from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.evaluation.ranking import Validator
-from lkge.learning.fit import Fit
-from lkge.learning.progress import EpochFinished, Event
 from lkge.methods.base import Method
 from lkge.models.model import Model, stream
 from lkge.models.tables import Gradient
+from lkge.training.events import EpochFinished, Event
+from lkge.training.trainer import Trainer
 
 SETTINGS = RunConfig(
     method="fine-tune",
@@ -106,15 +106,15 @@ def _first_batch(snapshot: Snapshot) -> Batch:
 def _our_epoch(snapshot: Snapshot, config: RunConfig) -> float:
     config = config.with_changes({"max_epochs": EPOCHS + 1, "patience": EPOCHS + 1})
     model = Model(config)
-    model.grow(snapshot)
-    fit = Fit(model, Method(config), snapshot, Validator([snapshot]))
     times: list[float] = []
 
     def listen(event: Event) -> None:
         if isinstance(event, EpochFinished):
-            times.append(fit.course.seconds)
+            times.append(trainer.progress.seconds)
 
-    fit.run(listen, lambda: None)
+    validator = Validator([snapshot])
+    trainer = Trainer(model, Method(config), snapshot, validator, listener=listen)
+    trainer.run()
     return min(after - before for before, after in pairwise(times))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from tests.learning.made import made_graph, names_of, single_threaded, without_seconds
+from tests.training.made import made_graph, names_of, single_threaded, without_seconds
 
 import lkge
 from lkge import api
@@ -18,8 +18,8 @@ from lkge.data.folders import write_growing_graph
 from lkge.data.snapshots import GrowingGraph, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError, UnknownName
-from lkge.learning.checkpoint import Checkpoints
-from lkge.learning.progress import EpochFinished, Event, RunFinished, RunStarted, SnapshotFinished
+from lkge.training.checkpoint import Checkpoints
+from lkge.training.events import EpochFinished, Event, RunFinished, RunStarted, SnapshotFinished
 
 SMALL: dict[str, Any] = {
     "method": "lkge",
@@ -315,7 +315,7 @@ def test_an_unfinished_run_cannot_be_opened(interrupted: Path) -> None:
     "step",
     [
         "lkge.api.write_tensors",
-        "lkge.api.write_sealed",
+        "lkge.api.write_checked_json",
         "lkge.reports.page.write_report",
         "lkge.api.Checkpoints.remove",
         "shutil.rmtree",

@@ -16,7 +16,7 @@ from lkge.cli.run import default_folder, resume_line
 from lkge.config import EVERGREEN, RunConfig
 from lkge.errors import DataError
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
-from lkge.learning.progress import RunFinished, RunStarted
+from lkge.training.events import RunFinished, RunStarted
 
 RESULTS = Results(
     dataset="brick",

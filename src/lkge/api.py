@@ -1,4 +1,4 @@
-"""The doors for Python: load a growing graph, learn it, and ask what was learned.
+"""The Python API for runs: load a growing graph, train a method, open a finished run.
 
 A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
 
@@ -26,19 +26,19 @@ from lkge.data.snapshots import GrowingGraph
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DamagedFile, RunError
 from lkge.evaluation.results import Results
-from lkge.learning.checkpoint import (
+from lkge.models.predictor import Predictor
+from lkge.training.checkpoint import (
     Checkpoints,
+    read_checked_json,
     read_json,
-    read_sealed,
     read_tensors,
-    write_sealed,
+    write_checked_json,
     write_tensors,
 )
-from lkge.learning.display import JsonlLog
-from lkge.learning.loop import Learned, Loop, restored
-from lkge.learning.progress import Event, Listener, ignore
-from lkge.learning.rehearsal import rehearse
-from lkge.models.predictor import Predictor
+from lkge.training.events import Event, JsonlLog, Listener, ignore
+from lkge.training.loop import Learned, Loop
+from lkge.training.trainer import restored
+from lkge.training.warmup import warm_up
 
 CONFIG, GRAPH, LOG, RESULTS = "config.toml", "graph.json", "log.jsonl", "results.json"
 TABLES, MODEL, CHECKPOINT, LOCK = "model.safetensors", "model.json", "checkpoint", ".lock"
@@ -69,8 +69,9 @@ def run(
 ) -> Run:
     """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`.
 
-    They outweigh `preset`, which is "evergreen" or "paper"; unless told it is that of the method,
-    and the method is evergreen. `settings` are all settings, and leave nothing to a preset.
+    They take precedence over `preset`, which is "evergreen" or "paper"; default: the preset of the
+    method, and the default method is evergreen. `settings` are all settings; then there is no
+    preset.
 
     With `out` everything is kept in that folder, which must be new or empty, and a run that was
     interrupted goes on by `resume`.
@@ -78,7 +79,7 @@ def run(
     named = {"dataset": graph.name, **changes} if config is None else changes
     chosen = config_or_preset(config, named, preset)
     if out is None:
-        rehearse(chosen, listener)
+        warm_up(chosen, listener)
         learned = Loop(graph, chosen, None, listener).run()
         return Run(learned.results, learned.predictor.with_names(graph.vocabulary))
     folder = Path(out)
@@ -116,7 +117,7 @@ def opened(folder: Path | str) -> Run:
     """A finished run from its folder; the graph itself is not needed."""
     folder = Path(folder)
     config = read_toml(folder / CONFIG)
-    manifest = read_sealed(folder / MODEL)
+    manifest = read_checked_json(folder / MODEL)
     model, method = restored(config, read_tensors(folder / TABLES, manifest["sha256"]))
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     return Run(
@@ -164,7 +165,7 @@ def _learn(folder: Path, loop: Loop) -> Run:
             raise RunError(f"{folder}: another process is learning this run; wait for it to end")
         for leftover in folder.rglob(".*.part"):
             leftover.unlink()
-        rehearse(loop.config, loop.listener)
+        warm_up(loop.config, loop.listener)
         learned, vocabulary = loop.run(), loop.graph.vocabulary
         _keep(folder, learned, vocabulary)
     return Run(learned.results, learned.predictor.with_names(vocabulary), folder)
@@ -174,7 +175,7 @@ def _keep(folder: Path, learned: Learned, vocabulary: Vocabulary) -> None:
     from lkge.reports.page import write_report
 
     digest = write_tensors(folder / TABLES, learned.tensors())
-    write_sealed(folder / MODEL, {"sha256": digest, "vocabulary": vocabulary.to_json()})
+    write_checked_json(folder / MODEL, {"sha256": digest, "vocabulary": vocabulary.to_json()})
     results = json.dumps(learned.results.to_json(), indent=1, allow_nan=False)
     write_text_atomically(folder / RESULTS, results)
     write_report([learned.results], folder)

@@ -1,4 +1,4 @@
-"""The doors to living graphs: make one, open one.
+"""The Python API for living graphs: make one, open one.
 
 kg = lkge.init("KG")
 kg.add([("Ada", "knows", "Charles"), …])
@@ -19,19 +19,21 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, RunError, SettingsError
-from lkge.learning.checkpoint import read_sealed, read_tensors
-from lkge.learning.loop import learned_tensors, restored
-from lkge.store.beginning import Beginning
 from lkge.store.graph import LivingGraph, create
-from lkge.store.records import Options
+from lkge.store.initial import InitialVersion
+from lkge.store.records import Options, StoreConfig
+from lkge.training.checkpoint import read_checked_json, read_tensors
+from lkge.training.trainer import learned_tensors, restored
 
 SHAPE = ("method.name", "model.score", "model.dim", "method.components")
 """The settings that what was learned depends on for its shape."""
 
 
-def open(folder: Path | str, version: int | None = None) -> LivingGraph:
-    """The living graph in `folder`, at its newest version that is whole or at another one."""
-    return LivingGraph(folder, version)
+def open(
+    folder: Path | str, version: int | None = None, *, store_config: StoreConfig | None = None
+) -> LivingGraph:
+    """The living graph in `folder`, at a version; default: the newest complete one."""
+    return LivingGraph(folder, version, store_config)
 
 
 def init(
@@ -43,6 +45,7 @@ def init(
     known: bool = Options.known,
     preset: str | None = None,
     config: RunConfig | None = None,
+    store_config: StoreConfig | None = None,
     **changes: Any,
 ) -> LivingGraph:
     """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
@@ -57,28 +60,28 @@ def init(
     if run is not None:
         if preset is not None:
             raise SettingsError(f"{run}: a run goes on with its own settings; leave preset out")
-        return create(folder, of_run(Path(run), data, changes, known), options)
+        return create(folder, of_run(Path(run), data, changes, known), options, store_config)
     chosen = config_or_preset(config, changes, preset, living=True)
-    return create(folder, Beginning.empty(chosen), options)
+    return create(folder, InitialVersion.empty(chosen), options, store_config)
 
 
-def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -> Beginning:
+def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -> InitialVersion:
     """What a finished run has learned. Its dataset is looked up for the known answers alone."""
     if not (run / MODEL).is_file():
         raise RunError(f"{run}: not a finished run: it has no {MODEL}; finish it or name another")
     config = read_toml(run / CONFIG)
     _refuse_another_shape(config, changes)
     config = for_living(config).with_changes(changes)
-    manifest = read_sealed(run / MODEL)
+    manifest = read_checked_json(run / MODEL)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     learned = read_tensors(run / TABLES, manifest["sha256"])
     facts, snapshots = _facts(config.dataset.name, data, vocabulary) if known else (no_facts(), 1)
-    return Beginning(
+    return InitialVersion(
         config=config,
         tensors=learned_tensors(*restored(config, learned)),
         names=MappedNames.of(vocabulary.entities, vocabulary.relations),
         facts=facts,
-        lessons=snapshots,
+        updates=snapshots,
         source=str(run),
     )
 

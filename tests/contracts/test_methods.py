@@ -12,13 +12,13 @@ import pytest
 from lkge import methods
 from lkge.config import RunConfig
 from lkge.data.snapshots import no_facts
-from lkge.learning.loop import Loop
 from lkge.methods import METHODS, method_named
 from lkge.models.model import Model
 from lkge.models.scores import SCORES
 from lkge.models.tables import Tables
 from lkge.testing import CHECKS, graphs
 from lkge.testing.graphs import SETTINGS, bytes_of, course_of, growing_graph, lessons, made_of
+from lkge.training.loop import Loop
 
 GRAPH = growing_graph()
 EVERY_SCORE = pytest.mark.parametrize("score", sorted(SCORES))

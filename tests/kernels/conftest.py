@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     """See `single_threaded`; the tests of threads ask for more."""
-    from tests.learning.made import single_threaded
+    from tests.training.made import single_threaded
 
     with single_threaded():
         yield

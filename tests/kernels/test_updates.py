@@ -9,9 +9,9 @@ import pytest
 import torch
 from tests.kernels.made import made_tables
 
-from lkge.learning.optimizers import RowAdam, clear
 from lkge.methods.parts.anchor import Anchor
 from lkge.models.tables import Gradient, Tables
+from lkge.training.optimizers import RowAdam, clear
 
 BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 RATE = 0.01

@@ -12,7 +12,6 @@ from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
 
 from lkge.config import EVERGREEN, RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
-from lkge.learning.loop import Loop
 from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
 from lkge.models.model import Model
@@ -20,6 +19,7 @@ from lkge.models.objectives.rows import fitted
 from lkge.models.scores import SCORES
 from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import growing_graph, made_of
+from lkge.training.loop import Loop
 
 SETTLED = 1
 """New facts that have neither a new entity nor a new relation: (1, 0, 0)."""

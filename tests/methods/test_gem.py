@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from lkge.learning.loop import Loop
 from lkge.methods.gem import Gem, product
 from lkge.models.model import Model
 from lkge.models.tables import Gradient
 from lkge.testing.graphs import SETTINGS, growing_graph, lessons, study
+from lkge.training.loop import Loop
 
 GRAPH = growing_graph()
 GEM = SETTINGS.with_changes({"method": "gem", "memory": 20, "max_epochs": 30, "patience": 30})

@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import json
 
-from lkge.learning.display import json_line
-from lkge.learning.progress import (
+from lkge.serve.bodies import Progress
+from lkge.serve.jobs import JobBook, after
+from lkge.store.inbox import FactBatch
+from lkge.training.events import (
     Compiling,
     EpochFinished,
     Evaluating,
     Event,
     RunFinished,
     SnapshotStarted,
+    json_line,
 )
-from lkge.serve.bodies import Progress
-from lkge.serve.jobs import JobBook, after
-from lkge.store.inbox import FactBatch
 
 NAN = float("nan")
 FACT = ("a", "knows", "b")

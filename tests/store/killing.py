@@ -122,7 +122,7 @@ def read_under_a_writer(folder: Path, versions: int = 12, readers: int = 3) -> N
             reader = open_reader(place)
             names, record = reader.names, reader.record
             assert record.version == reader.version
-            assert record.entities == names.num_entities == len(reader.answering_arrays["entity"])
+            assert record.entities == names.num_entities == len(reader.inference_arrays["entity"])
             assert record.known_facts == reader.num_facts
             newest = names.entity_name(names.num_entities - 1)
             assert reader.predict(subject=newest, relation="knows 1", k=3)

@@ -14,7 +14,7 @@ from lkge.store import inbox
 from lkge.store.arrays import Arrays
 from lkge.store.inbox import FactBatch
 from lkge.store.records import ADD, INIT, Manifest, Options, VersionRecord
-from lkge.store.versions import ANSWERING, EXAM, KNOWN, MODEL, NAMES, Store
+from lkge.store.versions import HOLD_OUT_FILE, INFERENCE, KNOWN, MODEL, NAMES, Store
 
 SETTINGS = RunConfig(dataset="made", dim=2)
 
@@ -33,10 +33,10 @@ def files_of(version: int) -> dict[str, Arrays]:
     names = MappedNames.of([f"entity {n}" for n in range(entities)], ["follows"])
     return {
         MODEL: {"tables.entity": rows, "tables.relation": relation},
-        ANSWERING: {"entity": rows / 2, "relation": relation},
+        INFERENCE: {"entity": rows / 2, "relation": relation},
         NAMES: names.arrays(),
         KNOWN: KnownAnswers.build(chain).arrays(),
-        EXAM: {"facts": chain[0], "since": np.zeros(1, dtype=np.int32)},
+        HOLD_OUT_FILE: {"facts": chain[0], "since": np.zeros(1, dtype=np.int32)},
     }
 
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 import lkge
 from lkge.errors import DamagedFile, RunError
 from lkge.store import arrays
-from lkge.store.arrays import FileSeal, Patched, mapped, sealed, taken, write_arrays
+from lkge.store.arrays import Patched, checksum_of, mapped, taken, write_arrays
+from lkge.store.records import FileChecksum
 
 KINDS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 
@@ -55,7 +56,7 @@ def test_what_is_written_is_a_safetensors_file_and_is_mapped(
     assert same(safetensors.numpy.load_file(path), content)
     assert same(mapped(path), content)
     data = path.read_bytes()
-    assert seal == FileSeal(hashlib.sha256(data).hexdigest(), len(data)) == sealed(path)
+    assert seal == FileChecksum(hashlib.sha256(data).hexdigest(), len(data)) == checksum_of(path)
 
 
 def test_any_order_of_bytes_is_written_as_the_format_has_it(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_numbers_lie_aligned_and_the_order_of_names_is_no_matter(tmp_path: Path)
 def test_a_mapped_array_may_change_and_its_file_does_not(tmp_path: Path) -> None:
     seal = write_arrays(tmp_path / "file", {"a": np.zeros(4)})
     mapped(tmp_path / "file")["a"][:] = 1
-    assert sealed(tmp_path / "file") == seal
+    assert checksum_of(tmp_path / "file") == seal
 
 
 def test_a_mapped_array_outlives_its_file(tmp_path: Path) -> None:

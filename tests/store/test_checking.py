@@ -23,9 +23,19 @@ from lkge.errors import DamagedFile
 from lkge.store import inbox, versions
 from lkge.store.checking import Damage, check, repair
 from lkge.store.records import ROLLBACK, Options
-from lkge.store.versions import ANSWERING, BATCH, EXAM, KNOWN, MANIFEST, MODEL, NAMES, STORE, Store
+from lkge.store.versions import (
+    BATCH,
+    HOLD_OUT_FILE,
+    INFERENCE,
+    KNOWN,
+    MANIFEST,
+    MODEL,
+    NAMES,
+    STORE,
+    Store,
+)
 
-FILES = [MODEL, ANSWERING, NAMES, KNOWN, EXAM, BATCH, MANIFEST]
+FILES = [MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH, MANIFEST]
 ARRAYS = FILES[:5]
 
 
@@ -95,7 +105,7 @@ def test_damage_is_named_with_its_version_and_the_others_open(
     assert store.newest() == (1 if version == 2 and noticed_at_once else 2)
 
 
-@pytest.mark.parametrize("name", [NAMES, KNOWN, EXAM, MANIFEST])
+@pytest.mark.parametrize("name", [NAMES, KNOWN, HOLD_OUT_FILE, MANIFEST])
 def test_no_flipped_bit_goes_unnoticed(store: Store, name: str) -> None:
     path, manifest = store.folder_of(2) / name, store.manifest(2)
     data = path.read_bytes()
@@ -198,12 +208,12 @@ def last(value: int) -> Callable[[Any], Any]:
         (KNOWN, "answers", first(-1)),
         (KNOWN, "since", last(2)),
         (KNOWN, "since", lambda since: since[:-1]),
-        (EXAM, "facts", last(3)),
-        (EXAM, "facts", lambda facts: facts[:, :2]),
-        (EXAM, "since", lambda since: np.append(since, since)),
-        (EXAM, "since", first(2)),
+        (HOLD_OUT_FILE, "facts", last(3)),
+        (HOLD_OUT_FILE, "facts", lambda facts: facts[:, :2]),
+        (HOLD_OUT_FILE, "since", lambda since: np.append(since, since)),
+        (HOLD_OUT_FILE, "since", first(2)),
         (MODEL, "tables.entity", lambda rows: rows[1:]),
-        (ANSWERING, "entity", lambda rows: rows[1:]),
+        (INFERENCE, "entity", lambda rows: rows[1:]),
     ],
 )
 def test_nonsense_is_damage_even_with_the_right_digest(
@@ -221,7 +231,7 @@ def test_other_totals_than_the_manifest_has_are_damage(tmp_path: Path) -> None:
     store = empty_store(tmp_path / "KG")
     manifest = manifest_of(1, store.manifest(0).log, kind=ROLLBACK, entities=7)
     store.publish(1, files_of(1), manifest)
-    assert {Path(damage.path).name for damage in check(store)} == {MODEL, ANSWERING, NAMES}
+    assert {Path(damage.path).name for damage in check(store)} == {MODEL, INFERENCE, NAMES}
 
 
 # Repair

@@ -30,7 +30,7 @@ def names_of(reader: Reader) -> dict[str, list[str]]:
 
 
 def rows_of(reader: Reader) -> dict[str, NDArray[np.float32]]:
-    tables = reader.answering_arrays
+    tables = reader.inference_arrays
     return {"entities": tables["entity"], "relations": tables["relation"]}
 
 

@@ -19,9 +19,9 @@ from tests.store.made import (
 
 from lkge.data.files import held
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError
-from lkge.learning.checkpoint import read_sealed, write_sealed
 from lkge.store.inbox import accept, discard, read_batch, waiting
 from lkge.store.versions import INBOX_LOCK, MODEL, Store
+from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 FORK = multiprocessing.get_context("fork")
 
@@ -123,7 +123,7 @@ def test_a_damaged_batch_is_named(store: Store) -> None:
 
 def test_a_batch_under_the_name_of_another_is_damage(store: Store) -> None:
     batch = store.batch_file(accept_next(store).number)
-    write_sealed(store.batch_file(7), read_sealed(batch))
+    write_checked_json(store.batch_file(7), read_checked_json(batch))
     with pytest.raises(DamagedFile, match=r"00000007\.json: is batch 1"):
         waiting(store)
 

@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.learning.made import made_graph
 from tests.store.living import QUICK, bridge, made, ring
+from tests.training.made import made_graph
 
 from lkge import api
 from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, RunConfig, configure
 from lkge.data.formats import Triple
 from lkge.errors import DataError, RunError, SettingsError, UnknownName
-from lkge.learning.progress import EpochFinished, Event
 from lkge.living import init, open
 from lkge.methods import known_methods
 from lkge.models.scores import SCORES
-from lkge.store import learner, update, working
+from lkge.store import update
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept, waiting
 from lkge.store.reader import Reader
-from lkge.store.update import Update
-from lkge.store.working import all_rows
+from lkge.store.records import StoreConfig
+from lkge.store.subgraph import whole_graph
+from lkge.training.events import EpochFinished, Event
 
 NEWCOMERS = [*ring(40, 50), *bridge(0, 40, 10)]
 
@@ -154,7 +154,7 @@ def test_any_score_serves(tmp_path: Path, method: str, score: str) -> None:
 
 def test_what_answers_are_prepared_rows(tmp_path: Path) -> None:
     graph = made(tmp_path / "KG", score="rotate")
-    learned, answering = graph.reader.model_arrays, graph.reader.answering_arrays
+    learned, answering = graph.reader.model_arrays, graph.reader.inference_arrays
     assert np.array_equal(answering["entity"], learned["tables.entity"])
     turns = answering["relation"].reshape(-1, 2, 4)
     assert np.hypot(turns[:, 0], turns[:, 1]) == pytest.approx(1, abs=1e-5)
@@ -172,16 +172,13 @@ ROWWISE = [name for name, m in known_methods().items() if m(living_settings(name
 
 
 @pytest.mark.parametrize("method", ROWWISE)
-def test_rows_that_nobody_touched_keep_every_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_rows_that_nobody_touched_keep_every_bit(tmp_path: Path, method: str) -> None:
     graph = made(tmp_path / "KG", method=method)
-    monkeypatch.setattr(working, "POOL", 6)
-    monkeypatch.setattr(working, "POOL_PER_FACT", 0)
+    graph.config = config = StoreConfig(subgraph_entities=6, subgraph_entities_per_fact=0)
     before = {name: np.array(array) for name, array in graph.reader.model_arrays.items()}
-    answered = np.array(graph.reader.answering_arrays["entity"])
-    update = Update(graph.reader, accept(graph.store, bridge(0, 40, 3)), lambda _: None, _none())
-    chosen = set(update.taught.rows.ids.tolist())
+    answered = np.array(graph.reader.inference_arrays["entity"])
+    split = update.split_update(graph.reader, accept(graph.store, bridge(0, 40, 3)), config)
+    chosen = set(update.subgraph_of(graph.reader, split, config).ids.tolist())
     assert {0, 1, 2, 40, 41, 42} <= chosen
     assert len(chosen) < 20
     graph.learn_waiting()
@@ -191,13 +188,9 @@ def test_rows_that_nobody_touched_keep_every_bit(
         if name.endswith(".entity"):
             assert np.array_equal(array[others], after[name][others])
             assert len(after[name]) == 43
-    assert np.array_equal(answered[others], graph.reader.answering_arrays["entity"][others])
+    assert np.array_equal(answered[others], graph.reader.inference_arrays["entity"][others])
     if method != "pnn":
         assert not np.array_equal(before["tables.entity"], after["tables.entity"][:40])
-
-
-def _none() -> learner.Checkpoints:
-    return learner.Checkpoints(Path("nowhere"))
 
 
 @pytest.mark.parametrize("method", ["evergreen", "lkge"])
@@ -207,20 +200,19 @@ def test_a_pool_of_everyone_is_the_whole_graph(
     """Learning on rows and learning on the whole are the same where the rows are all."""
     graphs = [made(tmp_path / name, method=method) for name in ("rows", "whole")]
     graphs[0].add(NEWCOMERS)
-    monkeypatch.setattr(update, "working_rows", lambda _, old, all_, __: all_rows(old, all_))
+    monkeypatch.setattr(
+        update, "choose_subgraph", lambda _, old, total, *__: whole_graph(old, total)
+    )
     graphs[1].add(NEWCOMERS)
     assert bytes_of_version(graphs[0], 2) == bytes_of_version(graphs[1], 2)
 
 
-def test_what_was_not_carried_before_is_zero_where_nothing_was_learned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_carried_before_is_zero_where_nothing_was_learned(tmp_path: Path) -> None:
     """A run that began anew with its optimizer goes on in a graph that keeps it."""
     run = {"dim": 8, "max_epochs": 1, "backend": "torch", "carried_sums": False}
     api.run(made_graph(), out=tmp_path / "run", **run)
     graph = init(tmp_path / "KG", run=tmp_path / "run", known=False, carried_sums=True)
-    monkeypatch.setattr(working, "POOL", 2)
-    monkeypatch.setattr(working, "POOL_PER_FACT", 0)
+    graph.config = StoreConfig(subgraph_entities=2, subgraph_entities_per_fact=0)
     name = graph.entities()[0]
     relation = graph.reader.names.relation_name(0)
     old = graph.reader.num_entities
@@ -241,11 +233,9 @@ def test_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["evergreen", "lkge", "si", "gem", "mean"])
-def test_an_interrupted_lesson_goes_on_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    monkeypatch.setattr(learner, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+def test_an_interrupted_update_goes_on_to_the_same_bytes(tmp_path: Path, method: str) -> None:
     graph = made(tmp_path / "KG", method=method, max_epochs=6)
+    graph.config = StoreConfig(seconds_between_checkpoints=0.0)
     shutil.copytree(tmp_path / "KG", tmp_path / "twin")
     twin = open(tmp_path / "twin")
     accept(graph.store, NEWCOMERS, source="python")
@@ -301,16 +291,16 @@ def test_known_facts_are_not_learned_twice(tmp_path: Path) -> None:
 
 def test_held_out_facts_have_no_part_in_learning(tmp_path: Path) -> None:
     graph = made(tmp_path / "KG")
-    update = Update(
-        graph.reader, accept(graph.store, NEWCOMERS, valid=0.3), lambda _: None, _none()
-    )
-    lesson = update.lesson
-    assert (len(lesson.train), len(lesson.select), len(lesson.exam)) == (28, 6, 6)
-    trained = {tuple(fact) for fact in lesson.train.tolist()}
-    held = {tuple(fact) for fact in np.concatenate([lesson.select, lesson.exam]).tolist()}
+    batch = accept(graph.store, NEWCOMERS, valid=0.3)
+    split = update.split_update(graph.reader, batch, graph.config)
+    assert (len(split.train), len(split.valid), len(split.hold_out)) == (28, 6, 6)
+    trained = {tuple(fact) for fact in split.train.tolist()}
+    held = {tuple(fact) for fact in np.concatenate([split.valid, split.hold_out]).tolist()}
     assert not trained & held
-    assert set(range(40, 50)) <= set(lesson.train[:, (0, 2)].ravel().tolist())
-    assert set(update.exam.facts[update.exam.since == 2].tobytes()) == set(lesson.exam.tobytes())
+    assert set(range(40, 50)) <= set(split.train[:, (0, 2)].ravel().tolist())
+    graph.learn_waiting()
+    hold_out = graph.reader.hold_out
+    assert np.array_equal(hold_out.facts[hold_out.since == 2], split.hold_out)
 
 
 def test_with_nothing_to_select_by_all_epochs_are_learned(tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from tests.store.made import (
 )
 
 from lkge.errors import DamagedFile, RunError
-from lkge.learning.checkpoint import read_sealed, write_sealed
 from lkge.store.arrays import mapped
 from lkge.store.inbox import waiting
 from lkge.store.records import INIT, ROLLBACK, Options
 from lkge.store.versions import BATCH, MANIFEST, MODEL, STORE, Store
+from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 
 def names_in(folder: Path) -> list[str]:
@@ -242,7 +242,8 @@ def test_a_writer_tidies_what_crashes_left(tmp_path: Path) -> None:
 def test_nothing_is_written_without_the_options(tmp_path: Path) -> None:
     store = made_store(tmp_path / "KG", 1)
     batch = accept_next(store)
-    write_sealed(store.folder / STORE, {**read_sealed(store.folder / STORE), "format": 9})
+    root = store.folder / STORE
+    write_checked_json(root, {**read_checked_json(root), "format": 9})
     with pytest.raises(RunError, match=r"store\.json: written in another format"):
         store.tidy()
     with pytest.raises(RunError, match=r"store\.json"):

@@ -37,9 +37,9 @@ from lkge.cli.output import (
 from lkge.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
-    from lkge.learning.progress import Listener
     from lkge.store.graph import LivingGraph
     from lkge.store.records import VersionRecord
+    from lkge.training.events import Listener
 
 HELD_OUT = 0.02
 KEPT = 5
@@ -177,8 +177,8 @@ def _show(records: Sequence[VersionRecord]) -> None:
 @contextmanager
 def _learning(graph: LivingGraph, quiet: bool, events: bool = False) -> Iterator[Listener]:
     """Who tells what happens; Ctrl-C ends the command and says how to go on."""
-    from lkge.learning.display import JsonLines
     from lkge.store.inbox import waiting
+    from lkge.training.events import JsonLines
 
     try:
         if events:

@@ -17,7 +17,7 @@ from lkge.errors import RunError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lkge.learning.progress import Listener
+    from lkge.training.events import Listener
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -54,8 +54,8 @@ def console(*, stderr: bool = False) -> Console:
 @contextmanager
 def progress(screen: Console, patience: int, quiet: bool) -> Iterator[Listener]:
     """Who shows what happens while learning; nobody, if it is to be quiet."""
-    from lkge.learning.display import shown
-    from lkge.learning.progress import ignore
+    from lkge.training.display import shown
+    from lkge.training.events import ignore
 
     if quiet:
         yield ignore

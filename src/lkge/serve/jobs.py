@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lkge.learning.progress import Compiling, EpochFinished, Evaluating, SnapshotStarted
 from lkge.serve.bodies import Job, Progress
 from lkge.store.inbox import FactBatch
 from lkge.store.records import VersionRecord
+from lkge.training.events import Compiling, EpochFinished, Evaluating, SnapshotStarted
 
 STAGES = {
     Compiling.__name__: "compiling",

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from lkge.data.formats import Triple
-from lkge.learning.progress import VersionPublished
 from lkge.serve.bodies import Health, Job
 from lkge.serve.current import Current
 from lkge.serve.jobs import JobBook, done_job
@@ -24,6 +23,7 @@ from lkge.store import inbox
 from lkge.store.reader import Reader
 from lkge.store.records import ADD
 from lkge.store.versions import Store
+from lkge.training.events import VersionPublished
 
 SECONDS_BETWEEN_LOOKS = 1.0
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0

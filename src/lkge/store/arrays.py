@@ -1,4 +1,4 @@
-"""Files of named arrays in the safetensors format: written in pieces, read by mapping.
+"""Files of named arrays in the safetensors format: written in pieces, read by memory mapping.
 
 A file is the length of its header (8 bytes, little-endian), the header in JSON, padded with blanks,
 and the arrays without gaps, those of wide numbers first, so that every number lies aligned.
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from lkge.data.files import as_run_error
 from lkge.errors import DamagedFile
+from lkge.store.records import FileChecksum
 
 CODES = {
     **{np.dtype(f"<f{size}"): f"F{8 * size}" for size in (2, 4, 8)},
@@ -35,15 +36,7 @@ DTYPES = {code: dtype for dtype, code in CODES.items()}
 METADATA = "__metadata__"
 ALIGNMENT = 64
 PIECE = 1 << 22
-"""Bytes of an array that are in memory at a time while it is written, about."""
-
-
-@dataclass(frozen=True)
-class FileSeal:
-    """What a file must be: the digest and the number of its bytes."""
-
-    sha256: str
-    bytes: int
+"""Bytes of an array that are in memory at a time while it is written, approximately."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +99,11 @@ def taken(array: Array, rows: NDArray[np.int64]) -> NDArray[Any]:
         first, last = np.searchsorted(rows, [start, start + len(piece)])
         if first < last:
             result[first:last] = piece[rows[first:last] - start]
-            _let_go(piece)
+            _release(piece)
     return result
 
 
-def write_arrays(path: Path, arrays: Arrays) -> FileSeal:
+def write_arrays(path: Path, arrays: Arrays) -> FileChecksum:
     """Write named arrays to a new file, piece by piece, and wait until it is on the disk."""
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     digest, size = hashlib.sha256(), 0
@@ -121,20 +114,17 @@ def write_arrays(path: Path, arrays: Arrays) -> FileSeal:
             size += len(piece)
         file.flush()
         os.fsync(file.fileno())
-    return FileSeal(digest.hexdigest(), size)
+    return FileChecksum(digest.hexdigest(), size)
 
 
-def sealed(path: Path) -> FileSeal:
-    """The seal that a file has now; all of it is read."""
+def checksum_of(path: Path) -> FileChecksum:
+    """The checksum of a file; all of it is read."""
     with path.open("rb") as file:
-        return FileSeal(hashlib.file_digest(file, "sha256").hexdigest(), file.tell())
+        return FileChecksum(hashlib.file_digest(file, "sha256").hexdigest(), file.tell())
 
 
 def mapped(path: Path) -> dict[str, NDArray[Any]]:
-    """The named arrays of a file, mapped into memory: what is not looked at is not read.
-
-    They are not to be changed: what is written into them may vanish.
-    """
+    """The named arrays of a file, memory-mapped; they must not be changed."""
     try:
         content: NDArray[np.uint8] = np.asarray(np.memmap(path, dtype=np.uint8, mode="c"))
     except OSError as error:
@@ -221,12 +211,12 @@ def _row_pieces(array: Array) -> Iterator[NDArray[Any]]:
             piece = rows.copy()
             piece[array.rows[first:last] - start] = array.values[first:last]
             yield piece
-            _let_go(rows)
+            _release(rows)
         yield from _row_pieces(array.appended)
         return
     for _, rows in _slices(np.atleast_1d(array)):
         yield rows
-        _let_go(rows)
+        _release(rows)
 
 
 def _slices(table: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -235,9 +225,8 @@ def _slices(table: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     return ((start, table[start : start + step]) for start in range(0, len(table), step))
 
 
-def _let_go(rows: NDArray[Any]) -> None:
-    """Give back the memory of rows that lie in a mapped file; they are mapped again when they are
-    looked at."""
+def _release(rows: NDArray[Any]) -> None:
+    """Release the memory of rows of a mapped file; an access reads them again."""
     owner: Any = rows
     while isinstance(owner, np.ndarray):
         owner = owner.base

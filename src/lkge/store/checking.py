@@ -1,21 +1,30 @@
-"""What is damaged in a store, by reading every byte of it; and how the store goes on without it."""
+"""Find all damage in a store by reading every byte, and repair the store.
+
+A file is damaged if its checksum differs, or if an offset or id in its arrays is out of range.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lkge.data.answers import KnownAnswers
+from lkge.data.columns import require_fit, stored_column
 from lkge.data.files import LEFTOVER, as_run_error, sync_folder
+from lkge.data.names import MappedNames, NameTable
 from lkge.errors import DamagedFile, LkgeError, RunError
-from lkge.store.arrays import FileSeal, mapped, sealed
+from lkge.store import records, versions
+from lkge.store.arrays import checksum_of, mapped
 from lkge.store.inbox import FactBatch, read_batch
-from lkge.store.records import ADD, Options, VersionRecord
-from lkge.store.strict import read_tree, write_tree
-from lkge.store.structure import require_sense
+from lkge.store.records import VersionRecord, read_record, write_record
 from lkge.store.versions import BATCH, DAMAGED, MANIFEST, STORE, Store
 
 
@@ -93,26 +102,27 @@ def _version_damage(store: Store, version: int) -> list[Damage]:
     return found if folder.exists() else []
 
 
-def _file_damage(path: Path, seal: FileSeal, record: VersionRecord) -> Iterator[Damage]:
-    reason = _broken_seal(path, seal)
+def _file_damage(
+    path: Path, expected: records.FileChecksum, record: VersionRecord
+) -> Iterator[Damage]:
+    reason = _broken_checksum(path, expected)
     if reason:
         yield Damage(str(path), reason, record.version)
     elif path.name != BATCH:
         try:
-            require_sense(path.name, mapped(path), record)
+            _require_consistent(path.name, mapped(path), record)
         except RunError as error:
             yield _damage(path, error, record.version)
 
 
-def _broken_seal(path: Path, seal: FileSeal) -> str | None:
+def _broken_checksum(path: Path, expected: records.FileChecksum) -> str | None:
     """In which way a file is not what it must be."""
     try:
         size = path.stat().st_size
-        if size != seal.bytes:
-            return (
-                f"{'truncated' if size < seal.bytes else 'too long'}: {size} of {seal.bytes} bytes"
-            )
-        return None if sealed(path) == seal else "its digest differs"
+        if size != expected.bytes:
+            wrong = "truncated" if size < expected.bytes else "too long"
+            return f"{wrong}: {size} of {expected.bytes} bytes"
+        return None if checksum_of(path) == expected else "its digest differs"
     except FileNotFoundError:
         return "missing"
     except OSError as error:
@@ -142,7 +152,75 @@ def _damage(path: Path, error: Exception, version: int | None = None) -> Damage:
     return Damage(str(path), str(error).removeprefix(f"{path}: "), version)
 
 
-# Mending
+# Arrays
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+def _require_consistent(file: str, arrays: Columns, record: VersionRecord) -> None:
+    """DamagedFile if the arrays of a file contradict themselves or the version's totals."""
+    if file == versions.NAMES:
+        _require_names(MappedNames.from_arrays(arrays), record)
+    elif file == versions.KNOWN:
+        _require_answers(KnownAnswers.from_arrays(arrays), record)
+    elif file == versions.HOLD_OUT_FILE:
+        _require_hold_out(arrays, record)
+    elif file in (versions.MODEL, versions.INFERENCE):
+        _require_rows(arrays, record)
+
+
+def _require_names(names: MappedNames, record: VersionRecord) -> None:
+    for kind, table, expected in (
+        ("entity", names.entity_table, record.entities),
+        ("relation", names.relation_table, record.relations),
+    ):
+        require_fit(len(table) == expected, f"{len(table)} {kind} names instead of {expected}")
+        _require_table(kind, table)
+
+
+def _require_table(kind: str, table: NameTable) -> None:
+    starts = np.append(0, table.ends[:-1])
+    require_fit(bool((starts < table.ends).all()), f"{kind} names that end before they begin")
+    numbered = np.array_equal(np.sort(table.order), np.arange(len(table)))
+    require_fit(numbered, f"the order of {kind} names has not every name once")
+
+
+def _require_answers(answers: KnownAnswers, record: VersionRecord) -> None:
+    offsets = answers.offsets
+    require_fit(_ascend(answers.keys), "queries out of order")
+    require_fit(offsets[0] == 0 and _ascend(offsets), "answers that end before they begin")
+    require_fit(offsets[-1] == len(answers.answers), "answers of no query")
+    _require_ids("entity", answers.keys >> 32, record.entities)
+    _require_ids("relation", answers.keys & 0xFFFFFFFF, 2 * record.relations)
+    _require_ids("entity", answers.answers, record.entities)
+    _require_ids("version", answers.since, record.version + 1)
+
+
+def _require_hold_out(arrays: Columns, record: VersionRecord) -> None:
+    since = stored_column(arrays, "since", np.int32)
+    facts = arrays.get("facts", since)
+    require_fit(facts.shape == (len(since), 3), f"{len(since)} facts of shape {facts.shape}")
+    _require_ids("entity", facts[:, (0, 2)], record.entities)
+    _require_ids("relation", facts[:, 1], 2 * record.relations)
+    _require_ids("version", since, record.version + 1)
+
+
+def _require_rows(arrays: Columns, record: VersionRecord) -> None:
+    for name in {"entity", "tables.entity"} & arrays.keys():
+        rows = len(arrays[name])
+        require_fit(rows == record.entities, f"{rows} rows of {record.entities} entities")
+
+
+def _require_ids(kind: str, ids: NDArray[Any], count: int) -> None:
+    within = not ids.size or bool(ids.min() >= 0 and ids.max() < count)
+    require_fit(within, f"a number of {kind} that is not below {count}")
+
+
+def _ascend(values: NDArray[Any]) -> bool:
+    return bool((values[1:] > values[:-1]).all())
+
+
+# Repairing
 
 
 def _spoils(store: Store, damage: Damage) -> bool:
@@ -157,21 +235,21 @@ def _take_back(store: Store, version: int) -> Iterator[str]:
     """Put the batch of a version back into the inbox."""
     path = store.folder_of(version) / BATCH
     try:
-        batch = read_tree(path, FactBatch)
+        batch = read_record(path, FactBatch)
     except RunError:
         if path.exists() or _has_learned(store, version):
             yield f"{path}: the batch of version {version} is lost; add its facts again"
         return
     target = store.batch_file(batch.number)
     if not target.exists():
-        write_tree(target, batch)
+        write_record(target, batch)
     yield f"{target}: batch {batch.number} is to be learned again"
 
 
 def _has_learned(store: Store, version: int) -> bool:
     """Whether a version has learned a batch, as far as anybody can tell."""
     try:
-        return store.manifest(version).log[-1].kind == ADD
+        return store.manifest(version).log[-1].kind == records.ADD
     except RunError:
         return True
 
@@ -184,8 +262,8 @@ def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
         return
     if damage.version is not None and path.name == BATCH:
         manifest = store.manifest(damage.version)
-        files = {name: seal for name, seal in manifest.files.items() if name != BATCH}
-        write_tree(path.with_name(MANIFEST), dataclasses.replace(manifest, files=files))
+        files = {name: each for name, each in manifest.files.items() if name != BATCH}
+        write_record(path.with_name(MANIFEST), dataclasses.replace(manifest, files=files))
         yield f"{path}: no longer named by the manifest"
     if path.exists():
         lost = path in map(store.batch_file, store.batch_numbers())
@@ -195,7 +273,7 @@ def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
 def _written_anew(store: Store, version: int) -> str:
     """Write `store.json` from what a version knows of it."""
     manifest = store.manifest(version)
-    record, options = manifest.log[-1], Options()
+    record, options = manifest.log[-1], records.Options()
     keeps = record.known_facts > 0 or record.entities == 0
     store.write_root(manifest.config, dataclasses.replace(options, known=keeps))
     return f"{store.folder / STORE}: written anew, with `keep` = {options.keep}"

@@ -11,28 +11,18 @@ from lkge.config import RunConfig
 from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
 from lkge.errors import RunError
-from lkge.learning.checkpoint import Checkpoints
-from lkge.learning.progress import Listener, RunStarted, VersionPublished, ignore
-from lkge.learning.rehearsal import rehearse
-from lkge.store.beginning import Beginning
 from lkge.store.checking import Damage, check
 from lkge.store.export import export
 from lkge.store.inbox import FactBatch, accept, discard, waiting
+from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
-from lkge.store.reader import (
-    Neighbour,
-    Prediction,
-    Reader,
-    ScoredFact,
-    Similar,
-    open_reader,
-)
-from lkge.store.records import ROLLBACK, Options, VersionRecord, now
-from lkge.store.update import Update
+from lkge.store.reader import Neighbour, Prediction, Reader, ScoredFact, Similar, open_reader
+from lkge.store.records import ROLLBACK, Options, StoreConfig, VersionRecord, now
+from lkge.store.update import update_version
 from lkge.store.versions import LEARNING, Store
-
-VALID = 0.02
-"""The share of new facts that is held out: one half to select by, one half for the exam."""
+from lkge.training.checkpoint import Checkpoints
+from lkge.training.events import Listener, RunStarted, VersionPublished, ignore
+from lkge.training.warmup import warm_up
 
 Source = Iterable[Triple] | Path | str
 
@@ -41,7 +31,10 @@ class LivingGraph:
     """The doors of a store. Questions go to the version that is open, which stays the same until
     this object adds, rolls back or refreshes."""
 
-    def __init__(self, folder: Path | str, version: int | None = None) -> None:
+    def __init__(
+        self, folder: Path | str, version: int | None = None, config: StoreConfig | None = None
+    ) -> None:
+        self.config = config or StoreConfig()
         self.reader: Reader = open_reader(folder, version)
         self.store: Store = self.reader.store
 
@@ -110,7 +103,7 @@ class LivingGraph:
         facts: Source,
         *,
         retract: Source = (),
-        valid: float = VALID,
+        valid: float | None = None,
         source: str = "python",
         listener: Listener = ignore,
     ) -> VersionRecord:
@@ -122,7 +115,8 @@ class LivingGraph:
         with writing(self.store, "add"):
             self.store.tidy()
             self.store.next_version()  # facts that could not be learned now are not taken in
-            batch = accept(self.store, _triples(facts), _triples(retract), valid, source)
+            share = self.config.hold_out_fraction if valid is None else valid
+            batch = accept(self.store, _triples(facts), _triples(retract), share, source)
             records = self._learn_waiting(listener)
         return next(record for record in records if record.batch == batch.number)
 
@@ -149,21 +143,21 @@ class LivingGraph:
     def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
         batches = waiting(self.store)
         if batches:
-            rehearse(self.config, listener)
+            warm_up(self.config, listener)
         return [self._learn(batch, listener) for batch in batches]
 
     def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
         """One batch becomes one version."""
         self.store.next_version()
         self.refresh()
-        lessons = self.reader.manifest.lessons
+        updates = self.reader.manifest.updates
         name, method = self.store.folder.name, self.config.method.name
-        listener(RunStarted(name, method, lessons + 1, snapshot=0, epochs_done=0))
+        listener(RunStarted(name, method, updates + 1, snapshot=0, epochs_done=0))
         checkpoints = Checkpoints(
             self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
         )
-        update = Update(self.reader, batch, listener, checkpoints)
-        self.store.publish(update.version, update.files(), update.manifest())
+        new = update_version(self.reader, batch, self.config, listener, checkpoints)
+        self.store.publish(new.manifest.version, new.files, new.manifest)
         discard(self.store, batch.number)
         checkpoints.remove()
         self.refresh()
@@ -171,11 +165,16 @@ class LivingGraph:
         return self.reader.record
 
 
-def create(folder: Path | str, beginning: Beginning, options: Options) -> LivingGraph:
+def create(
+    folder: Path | str,
+    initial: InitialVersion,
+    options: Options,
+    config: StoreConfig | None = None,
+) -> LivingGraph:
     """A new living graph; its folder appears, with its first version, in one act."""
-    config = beginning.config.to_dict()
-    Store.create(folder, config, options, beginning.files(), beginning.manifest())
-    return LivingGraph(folder)
+    config = initial.config.to_dict()
+    Store.create(folder, config, options, initial.files(), initial.manifest())
+    return LivingGraph(folder, config=config)
 
 
 def _triples(source: Source) -> list[Triple]:

@@ -1,20 +1,20 @@
-"""Facts that were accepted and are not learned yet: on the disk before anybody is told so."""
+"""The inbox: batches of facts that are accepted, on the disk, and not learned yet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from pydantic.dataclasses import dataclass
 
 from lkge.data.files import held, remove
 from lkge.data.formats import Triple
 from lkge.data.vocabulary import require_entity_name, require_relation_name
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError
-from lkge.store.records import now
-from lkge.store.strict import read_tree, write_tree
+from lkge.store.records import STRICT, StoreConfig, now, read_record, write_record
 from lkge.store.versions import INBOX_LOCK, Store
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class FactBatch:
     """Facts to learn together, by name, and facts that no longer hold.
 
@@ -33,7 +33,7 @@ def accept(
     store: Store,
     added: Iterable[Triple],
     retracted: Iterable[Triple] = (),
-    valid: float = 0.02,
+    valid: float = StoreConfig.hold_out_fraction,
     source: str = "",
 ) -> FactBatch:
     """Take facts in. They are on the disk when this returns, and will be learned.
@@ -64,9 +64,9 @@ def discard(store: Store, number: int) -> None:
 
 
 def read_batch(store: Store, number: int) -> FactBatch:
-    """A batch that waits; its seal is checked."""
+    """A batch that waits; its checksum is verified."""
     path = store.batch_file(number)
-    batch = read_tree(path, FactBatch)
+    batch = read_record(path, FactBatch)
     if batch.number != number:
         raise DamagedFile(f"{path}: is batch {batch.number}; give it its name back")
     return batch
@@ -86,7 +86,7 @@ def _keep(store: Store, batch: FactBatch) -> None:
     """Write a batch; one that cannot be promised to last is not kept at all."""
     path = store.batch_file(batch.number)
     try:
-        write_tree(path, batch)
+        write_record(path, batch)
     except RunError:
         remove(path)
         raise

@@ -1,4 +1,4 @@
-"""One writer at a time, and its name for everybody else."""
+"""The writer's lock: one writer at a time; the lock file names its holder."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic.dataclasses import dataclass
 
 from lkge.data.files import as_run_error, held
 from lkge.errors import StoreLocked
-from lkge.store.records import now
-from lkge.store.strict import from_tree, to_tree
+from lkge.store.records import STRICT, from_json, now, to_json
 from lkge.store.versions import WRITER_LOCK, Store
 
 TRIES, PAUSE = 5, 0.02
 """How often a lock is tried, in seconds apart: some hold it only to see whether it is free."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Holder:
     """Who holds the lock."""
 
@@ -44,7 +44,7 @@ class Holder:
 
 @contextmanager
 def writing(store: Store, command: str) -> Iterator[None]:
-    """Be the one who writes to a store within the block; `command` is what others are told.
+    """Hold the writer's lock of a store within the block; `command` is shown to other writers.
 
     The system frees the lock as soon as the process has ended, however it ended.
     """
@@ -63,7 +63,7 @@ def writing(store: Store, command: str) -> Iterator[None]:
 def _named(path: Path, command: str) -> Iterator[None]:
     """Say within the lock file who holds it. A file in its place would not be locked."""
     with as_run_error(path):
-        path.write_text(json.dumps(to_tree(Holder.this_process(command))), encoding="utf-8")
+        path.write_text(json.dumps(to_json(Holder.this_process(command))), encoding="utf-8")
     try:
         yield
     finally:
@@ -73,8 +73,8 @@ def _named(path: Path, command: str) -> Iterator[None]:
 
 def _holder(path: Path) -> str:
     try:
-        return str(from_tree(Holder, json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, KeyError, TypeError, ValueError):
+        return str(from_json(Holder, json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError):
         return "another process"
 
 

@@ -1,4 +1,4 @@
-"""One version of a living graph, opened to be asked. It never changes, and many may ask at once."""
+"""One version of a living graph, opened for queries. It never changes; threads may share it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lkge.data.formats import Triple
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DataError, RunError
-from lkge.learning.loop import restored
 from lkge.models.model import uses_kernels
 from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
+from lkge.store import versions
 from lkge.store.arrays import mapped
 from lkge.store.calibration import Curve
-from lkge.store.exam import Exam
-from lkge.store.learner import ENTITY, RELATION
+from lkge.store.holdout import HoldOut
 from lkge.store.records import Manifest, VersionRecord
-from lkge.store.versions import ANSWERING, BATCH, EXAM, KNOWN, MODEL, NAMES, Store
+from lkge.store.versions import ENTITY, RELATION, Store
+from lkge.training.trainer import restored
 
 Ids = NDArray[np.int64]
 
@@ -67,7 +67,7 @@ class Neighbour(NamedTuple):
 
 
 class Reader:
-    """A version, its arrays mapped: opening costs little, whatever the size of the graph."""
+    """A version with memory-mapped arrays: it opens quickly, whatever the size of the graph."""
 
     def __init__(self, store: Store, version: int) -> None:
         self.store = store
@@ -75,53 +75,53 @@ class Reader:
         self.manifest: Manifest = store.manifest(version)
         self.config = RunConfig().with_changes(self.manifest.config)
         self.curve = Curve(*self.manifest.calibration)
-        self.names = MappedNames.from_arrays(self._mapped(NAMES))
-        self.answers = KnownAnswers.from_arrays(self._mapped(KNOWN))
+        self.names = MappedNames.from_arrays(self._mapped(versions.NAMES))
+        self.answers = KnownAnswers.from_arrays(self._mapped(versions.KNOWN))
         self.predictor = self._predictor().with_names(self.names)
 
     @property
     def log(self) -> tuple[VersionRecord, ...]:
-        """What happened, version by version."""
+        """The log up to this version."""
         return self.manifest.log
 
     @property
     def record(self) -> VersionRecord:
-        """What happened in this version."""
+        """The line of the log for this version."""
         return self.log[-1]
 
     @property
     def num_entities(self) -> int:
-        """How many entities there are."""
+        """The number of entities."""
         return self.names.num_entities
 
     @property
     def num_relations(self) -> int:
-        """How many relations there are, without inverses."""
+        """The number of relations, without inverses."""
         return self.names.num_relations
 
     @property
     def num_facts(self) -> int:
-        """How many facts are known."""
+        """The number of known facts."""
         return self.answers.num_facts
 
     @cached_property
     def model_arrays(self) -> dict[str, NDArray[Any]]:
-        """What goes on learning."""
-        return self._mapped(MODEL)
+        """The tables of the model and the state of the method."""
+        return self._mapped(versions.MODEL)
 
     @cached_property
-    def answering_arrays(self) -> dict[str, NDArray[Any]]:
-        """The tables that answer; empty where something else answers."""
-        return self._mapped(ANSWERING) if ANSWERING in self.manifest.files else {}
+    def inference_arrays(self) -> dict[str, NDArray[Any]]:
+        """The inference tables; empty if the predictor has no tables."""
+        return self._mapped(versions.INFERENCE) if versions.INFERENCE in self.manifest.files else {}
 
     def files(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """All arrays of this version, file by file."""
-        return {name: self._mapped(name) for name in self.manifest.files if name != BATCH}
+        """All arrays of this version by file."""
+        return {name: self._mapped(name) for name in self.manifest.files if name != versions.BATCH}
 
     @cached_property
-    def exam(self) -> Exam:
-        """The held-out facts that are kept."""
-        return Exam.from_arrays(self._mapped(EXAM))
+    def hold_out(self) -> HoldOut:
+        """The hold-out set."""
+        return HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE))
 
     def predict(
         self,
@@ -133,9 +133,9 @@ class Reader:
         new_only: bool = False,
     ) -> list[Prediction]:
         """The k best objects of (subject, relation, ?), or subjects of (?, relation, object)."""
-        asker, asked = self._question(subject, relation, object)
-        scores = self.predictor.candidate_scores(asker, asked)
-        known = self.answers.of(asker, asked, self.version)
+        entity, query_relation = self._query(subject, relation, object)
+        scores = self.predictor.candidate_scores(entity, query_relation)
+        known = self.answers.of(entity, query_relation, self.version)
         if new_only:
             scores[known] = -np.inf
         best = best_first(scores, min(k, len(scores) - new_only * len(known)))
@@ -151,7 +151,7 @@ class Reader:
         ]
 
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
-        """The k entities whose rows point most nearly the same way."""
+        """The k entities with the greatest cosine similarity of rows."""
         number = self.names.entity_id(entity)
         rows = self._table
         cosines = torch.nn.functional.cosine_similarity(rows, rows[number : number + 1]).numpy()
@@ -206,19 +206,19 @@ class Reader:
         ]
 
     def degree(self, ids: Ids) -> NDArray[np.int64]:
-        """How many known facts each of these entities has, in either place, (k,)."""
+        """The number of known facts of each of these entities, as subject or object, (k,)."""
         answers = self.answers
         first, last = (np.searchsorted(answers.keys, (ids + after) << 32) for after in (0, 1))
         return answers.offsets[last] - answers.offsets[first]
 
     def age(self, ids: Ids) -> NDArray[np.int64]:
-        """The version in which each of these entities came to stay, (k,)."""
+        """The version that added each of these entities, (k,)."""
         sizes = np.array([record.entities for record in self.log])
         lasting = np.minimum.accumulate(sizes[::-1])[::-1]
         return np.searchsorted(lasting, ids, side="right")
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
-        """The rows of entities as they answer, (k, d)."""
+        """The inference rows of entities, (k, d)."""
         return self._table[torch.from_numpy(ids)].numpy()
 
     @property
@@ -230,17 +230,17 @@ class Reader:
             )
         return self.predictor.entity
 
-    def _question(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
-        """The entity that asks, and the relation or its inverse."""
+    def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
+        """The entity of the query, and the relation or its inverse."""
         if (subject is None) == (object_ is None):
             raise DataError("a question has either a subject or an object; give one of them")
-        asked = self.names.relation_id(relation)
+        number = self.names.relation_id(relation)
         if subject is not None:
-            return self.names.entity_id(subject), asked
-        return self.names.entity_id(str(object_)), inverse_of(asked)
+            return self.names.entity_id(subject), number
+        return self.names.entity_id(str(object_)), inverse_of(number)
 
     def _predictor(self) -> Predictor:
-        tables = self.answering_arrays
+        tables = self.inference_arrays
         if not tables:
             whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
             model, method = restored(self.config, whole)
@@ -256,8 +256,15 @@ class Reader:
         return mapped(self.store.folder_of(self.version) / name)
 
 
+def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
+    """The two tables of a predictor; None if it needs more than these."""
+    if not isinstance(predictor, TablePredictor) or predictor.subject is not None:
+        return None
+    return {ENTITY: predictor.entity, RELATION: predictor.relation}
+
+
 def open_reader(folder: Path | str, version: int | None = None) -> Reader:
-    """A version of the graph in `folder`; by default the newest that is whole."""
+    """A version of the graph in `folder`; default: the newest complete one."""
     store = Store(Path(folder))
     if version is not None:
         if version not in store.versions():

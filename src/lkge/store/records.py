@@ -1,26 +1,81 @@
-"""What a store writes of itself: options, the manifest of a version, and its line of the log."""
+"""Records of a store: options, config, the manifest of a version, a line of its log.
+
+Each record is a file or a part of a file: JSON with a checksum. Reading checks every field: its
+name, its type and that none is missing or unknown. A float that is nan is null in JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from lkge.store.arrays import FileSeal
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
+from lkge.data.files import as_run_error
+from lkge.errors import DamagedFile, RunError
+from lkge.evaluation.results import nan_to_none
+from lkge.training.checkpoint import read_checked_json, write_checked_json
+
+FORMAT = 1
+REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
 INIT, ADD, ROLLBACK = "init", "add", "rollback"
+STRICT = ConfigDict(strict=True, extra="forbid", validate_by_name=True)
+
+Record = TypeVar("Record")
+Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""A float whose nan is null in JSON."""
+Count = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
+class StoreConfig:
+    """How updates of a living graph are split, trained and evaluated. It is not stored."""
+
+    hold_out_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    """The fraction of new facts that is not trained on: one half for validation, one half for the
+    hold-out set."""
+    min_validation_facts: Count = 5
+    """If one half has fewer facts, all go to the hold-out set: their MRR would be chance."""
+    subgraph_entities: Count = 3_000
+    """Old entities that are sampled for the subgraph of an update, at least."""
+    subgraph_entities_per_fact: Count = 3
+    """Old entities that are sampled for each fact of a large update."""
+    hold_out_facts: Count = 2_000
+    """Facts of the hold-out set, at most."""
+    evaluation_candidates: Count = 20_000
+    """Entities that a hold-out fact is ranked among, at most."""
+    forgetting_warning: Annotated[float, Field(ge=0)] = 0.1
+    """The relative loss of MRR on older hold-out facts that leads to a warning."""
+    min_facts_for_warning: Count = 20
+    """With fewer older hold-out facts there is no warning."""
+    seconds_between_checkpoints: Annotated[float, Field(ge=0)] = 5.0
+    """Between two checkpoints of an update in training."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class FileChecksum:
+    """SHA-256 and number of bytes of a file."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, config=STRICT)
 class VersionRecord:
     """A line of the log. Numbers that could not be measured are nan.
 
-    `created` is UTC to the second; with `add`, when the batch was accepted. `entities`, `relations`
-    and `known_facts` are totals. `mrr_new` is of the batch's held-out facts, `mrr_old_before` and
-    `mrr_old` of those kept from before; `row` is the MRR of each version's kept facts, by version;
-    all ranks were taken among `candidates` entities. `drift` is the mean of 1 - cosine over the
-    `touched` old rows that moved.
+    created             UTC to the second; with `add`, when the batch was accepted
+    entities, relations, known_facts   totals
+    mrr_new             MRR of the hold-out facts of this batch
+    mrr_old_before, mrr_old   MRR of older hold-out facts, under the last and under this version
+    row                 MRR of the hold-out facts of each version, by version
+    candidates          entities that hold-out facts were ranked among
+    drift               mean of 1 - cosine over the `touched` old rows that changed
     """
 
     version: int
@@ -33,12 +88,12 @@ class VersionRecord:
     entities: int = 0
     relations: int = 0
     known_facts: int = 0
-    mrr_new: float = math.nan
-    mrr_old_before: float = math.nan
-    mrr_old: float = math.nan
-    row: dict[str, float] = field(default_factory=dict)
+    mrr_new: Number = math.nan
+    mrr_old_before: Number = math.nan
+    mrr_old: Number = math.nan
+    row: dict[str, Number] = field(default_factory=dict)
     candidates: int = 0
-    drift: float = math.nan
+    drift: Number = math.nan
     touched: int = 0
     epochs: int = 0
     seconds: float = 0.0
@@ -47,41 +102,69 @@ class VersionRecord:
     batch: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Manifest:
-    """What a version is: the last batch that was learned, its settings, slope and offset of the
-    curve of plausibility, its files with their seals, and the log of all versions up to it."""
+    """A version: the last batch that was learned, settings, slope and offset of the calibration
+    curve, checksums of its files, the log up to this version, and how many updates (or snapshots
+    of a run) its model has learned."""
 
     version: int
     last_batch: int
     config: dict[str, Any]
-    calibration: tuple[float, float]
-    files: dict[str, FileSeal] = field(default_factory=dict)
+    calibration: tuple[Number, Number]
+    files: dict[str, FileChecksum] = field(default_factory=dict)
     log: tuple[VersionRecord, ...] = ()
-    lessons: int = 0
-    """How many lessons its model has had."""
+    updates: int = Field(default=0, validation_alias="lessons", serialization_alias="lessons")
 
     def __post_init__(self) -> None:
         if [record.version for record in self.log] != list(range(self.version + 1)):
             raise ValueError(f"the log must go from version 0 to {self.version} without a gap")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Options:
-    """How many versions stay, and whether the known answers are kept."""
+    """How many versions are kept on disk, and whether known facts are stored."""
 
     keep: int = 5
     known: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Root:
-    """What a store was made with."""
+    """Settings and options that a store was made with."""
 
     config: dict[str, Any]
     options: Options
 
 
 def now() -> str:
-    """The time, UTC to the second, as ISO 8601 has it."""
+    """The time, UTC to the second, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a record as JSON with a checksum, atomically."""
+    with as_run_error(path):
+        write_checked_json(path, {"format": FORMAT, **to_json(record)})
+
+
+def read_record(path: Path, kind: type[Record]) -> Record:
+    """The record that `write_record` wrote, its checksum and every field verified."""
+    try:
+        tree = read_checked_json(path)
+        if tree.pop("format", None) != FORMAT:
+            raise RunError(f"{path}: written in another format; use the release that wrote it")
+        return from_json(kind, tree)
+    except (DamagedFile, ValueError) as error:
+        raise DamagedFile(f"{path}: damaged; {REMEDY}") from error
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """The fields of a record as `json.dump` takes them; nan is None."""
+    adapter: TypeAdapter[Any] = TypeAdapter(type(record))
+    return dict(nan_to_none(adapter.dump_python(record, by_alias=True)))
+
+
+def from_json(kind: type[Record], tree: Any) -> Record:
+    """Inverse of `to_json`; a ValueError if a field is missing, unknown or of another type."""
+    return TypeAdapter(kind).validate_json(json.dumps(tree))

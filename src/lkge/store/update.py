@@ -1,246 +1,337 @@
-"""From one version to the next: a batch is learned and examined, ready to be published."""
+"""An update: a version and a batch of facts make the next version.
+
+The steps, in order (`update_version`):
+
+    1 split      the batch into training, validation, hold-out and retracted facts
+    2 choose     the subgraph: the rows that training needs
+    3 train      the subgraph
+    4 merge      the trained rows into the tables of the whole graph
+    5 evaluate   the hold-out facts, under the new version and under the last one
+    6 calibrate  scores to plausibilities
+    7 record     the line of the log and the manifest
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from functools import cached_property
+import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lkge.data.answers import KnownAnswers
-from lkge.data.snapshots import with_inverses
-from lkge.learning.checkpoint import Checkpoints
-from lkge.learning.progress import Evaluating, Listener
+from lkge.data.snapshots import Snapshot, no_facts, with_inverses
+from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.models.model import EXAMINE, HOLD_OUT, POOL, stream
 from lkge.models.predictor import Predictor, TablePredictor
+from lkge.store import holdout, versions
 from lkge.store.arrays import Array, taken
 from lkge.store.calibration import Curve, calibrated
-from lkge.store.exam import (
-    Exam,
-    Reciprocals,
-    candidates,
-    mean_by_version,
-    mean_drift,
-    reciprocal_ranks,
-)
+from lkge.store.holdout import HoldOut, Reciprocals
 from lkge.store.inbox import FactBatch
-from lkge.store.learner import ENTITY, TABLE, Taught, teach
-from lkge.store.lesson import Lesson, lesson_of
-from lkge.store.reader import Reader
-from lkge.store.records import ADD, Manifest, VersionRecord
-from lkge.store.versions import ANSWERING, EXAM, KNOWN, MODEL, NAMES
-from lkge.store.working import Rows, all_rows, working_rows
-
-FORGETTING = 0.1
-"""A warning is given when old held-out facts lose more than this share of their MRR."""
-FEW = 20
-"""With fewer of them than this no warning is given: it would be noise."""
+from lkge.store.reader import Reader, inference_tables
+from lkge.store.records import ADD, Manifest, StoreConfig, VersionRecord
+from lkge.store.subgraph import Subgraph, choose_subgraph, whole_graph
+from lkge.store.update_split import UpdateSplit, split_batch
+from lkge.store.versions import ENTITY, TABLE
+from lkge.training.checkpoint import Checkpoints, CheckpointSaver
+from lkge.training.events import Evaluating, Listener
+from lkge.training.trainer import Trainer, learned_tensors, restored
 
 
-class Update:
-    """A batch on top of an opened version. The same version and batch give the same bytes."""
+@dataclass(frozen=True)
+class NewVersion:
+    """What an update leads to, ready to be published: arrays by file, and the manifest, whose
+    checksums are added when the files are written."""
 
-    def __init__(
-        self, reader: Reader, batch: FactBatch, listener: Listener, checkpoints: Checkpoints
-    ) -> None:
-        self.reader = reader
-        self.batch = batch
-        self.version = reader.version + 1
-        self._listener = listener
-        self._checkpoints = checkpoints
+    files: dict[str, dict[str, Array]]
+    manifest: Manifest
 
-    def files(self) -> dict[str, dict[str, Array]]:
-        """The arrays of the new version, file by file."""
-        files: dict[str, dict[str, Array]] = {
-            MODEL: self.taught.model_file(self.reader.model_arrays),
-            NAMES: dict(self.lesson.names.arrays()),
-            KNOWN: dict(self.answers.arrays()),
-            EXAM: dict(self.exam.arrays()),
-        }
-        return files | ({ANSWERING: self.answering} if self.answering else {})
 
-    def manifest(self) -> Manifest:
-        """What the new version says of itself; its files are sealed when they are written."""
-        return dataclasses.replace(
-            self.reader.manifest,
-            version=self.version,
-            lessons=self.lesson.index + 1,
-            last_batch=self.batch.number,
-            calibration=self.curve,
-            log=(*self.reader.log, self.record()),
+@dataclass(frozen=True)
+class UpdateResult:
+    """What was trained: tensors of the subgraph, and the predictor over it."""
+
+    subgraph: Subgraph
+    tensors: dict[str, Tensor]
+    predictor: Predictor
+    epochs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The hold-out set, 1/rank of its facts (k,) among `candidates`, 1/rank of the older ones under
+    the last version, and the new version's predictor over the candidates."""
+
+    hold_out: HoldOut
+    is_new: NDArray[np.bool_]
+    candidates: Subgraph
+    predictor: Predictor
+    reciprocals: Reciprocals
+    reciprocals_before: Reciprocals
+
+    @property
+    def mrr_new(self) -> float:
+        """MRR of the facts of this batch."""
+        return _mean(self.reciprocals[self.is_new])
+
+    @property
+    def mrr_old(self) -> float:
+        """MRR of the older facts."""
+        return _mean(self.reciprocals[~self.is_new])
+
+    @property
+    def mrr_old_before(self) -> float:
+        """MRR of the older facts under the last version."""
+        return _mean(self.reciprocals_before)
+
+
+def update_version(
+    reader: Reader,
+    batch: FactBatch,
+    config: StoreConfig,
+    listener: Listener,
+    checkpoints: Checkpoints,
+) -> NewVersion:
+    """All steps. The same version and batch give the same bytes."""
+    split = split_update(reader, batch, config)
+    subgraph = subgraph_of(reader, split, config)
+    result = train_update(reader, split, subgraph, config, listener, checkpoints)
+    model = subgraph.merged_arrays(reader.model_arrays, result.tensors, reader.num_entities)
+    inference = _merged_inference(reader, result)
+    known = _known_answers(reader, split)
+    evaluation = evaluate_update(reader, split, result, inference, known, config, listener)
+    curve = _calibrate(reader, evaluation)
+    record = _record(reader, batch, split, result, known, evaluation, config)
+    files: dict[str, dict[str, Array]] = {
+        versions.MODEL: model,
+        versions.NAMES: dict(split.names.arrays()),
+        versions.KNOWN: dict(known.arrays()),
+        versions.HOLD_OUT_FILE: dict(evaluation.hold_out.arrays()),
+    }
+    manifest = dataclasses.replace(
+        reader.manifest,
+        version=record.version,
+        updates=split.index + 1,
+        last_batch=batch.number,
+        calibration=curve,
+        log=(*reader.log, record),
+    )
+    return NewVersion(files | ({versions.INFERENCE: inference} if inference else {}), manifest)
+
+
+def split_update(reader: Reader, batch: FactBatch, config: StoreConfig) -> UpdateSplit:
+    """Step 1: the batch by id, in four parts."""
+    return split_batch(
+        batch,
+        reader.manifest.updates,
+        reader.names,
+        reader.answers,
+        _stream(reader, HOLD_OUT),
+        config.min_validation_facts,
+    )
+
+
+def subgraph_of(reader: Reader, split: UpdateSplit, config: StoreConfig) -> Subgraph:
+    """Step 2: the rows to train; all rows if the method does not support partial updates."""
+    old, total, config = reader.num_entities, split.names.num_entities, reader.config
+    if not method_named(config.method.name)(config).rowwise:
+        return whole_graph(old, total)
+    facts = np.concatenate([split.train, split.valid, split.retracted])
+    sample = max(config.subgraph_entities, config.subgraph_entities_per_fact * len(facts))
+    return choose_subgraph(facts, old, total, _stream(reader, POOL), sample)
+
+
+def train_update(
+    reader: Reader,
+    split: UpdateSplit,
+    subgraph: Subgraph,
+    config: StoreConfig,
+    listener: Listener,
+    checkpoints: Checkpoints,
+) -> UpdateResult:
+    """Step 3: train the subgraph. Without validation facts all epochs are trained: the loss of a
+    few facts is too noisy to stop by."""
+    started = time.perf_counter()
+    config = reader.config
+    if not len(split.valid):
+        config = dataclasses.replace(config, patience=config.training.max_epochs)
+    model, method = restored(config, subgraph.rows(reader.model_arrays))
+    snapshot = Snapshot(
+        index=split.index,
+        train=subgraph.local(split.train),
+        valid=subgraph.local(split.valid),
+        test=no_facts(),
+        num_entities=len(subgraph),
+        num_relations=split.names.num_relations,
+    )
+    known = subgraph.known_facts(reader.answers, split.valid)
+    known = np.concatenate([snapshot.train, snapshot.valid, known])
+    trainer = Trainer(
+        model,
+        method,
+        snapshot,
+        Validator([snapshot], KnownAnswers.build([known])),
+        retracted=subgraph.local(split.retracted),
+        listener=listener,
+        saver=CheckpointSaver(checkpoints, config.seconds_between_checkpoints),
+        num_entities=split.names.num_entities,
+    )
+    epochs = trainer.run(checkpoints.load()).epochs
+    seconds = time.perf_counter() - started
+    tensors = learned_tensors(model, method)
+    return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds)
+
+
+def _merged_inference(reader: Reader, result: UpdateResult) -> dict[str, Array] | None:
+    """Step 4: the inference tables of the whole graph; None if the predictor has no tables."""
+    tables = inference_tables(result.predictor)
+    if tables is None:
+        return None
+    return result.subgraph.merged_arrays(reader.inference_arrays, tables, reader.num_entities)
+
+
+def _known_answers(reader: Reader, split: UpdateSplit) -> KnownAnswers:
+    """The known answers of the new version, if the store keeps them."""
+    known = reader.answers
+    if not reader.store.options.known:
+        return known
+    if len(split.retracted):
+        known = known.without(split.retracted)
+    return known.merged(split.new_facts, reader.version + 1)
+
+
+def evaluate_update(
+    reader: Reader,
+    split: UpdateSplit,
+    result: UpdateResult,
+    inference: dict[str, Array] | None,
+    known: KnownAnswers,
+    config: StoreConfig,
+    listener: Listener,
+) -> Evaluation:
+    """Step 5: ranks of the hold-out facts."""
+    version, total = reader.version + 1, split.names.num_entities
+    hold_out = reader.hold_out.without(split.retracted).grown(
+        split.hold_out, version, _stream(reader, EXAMINE, 0), config.hold_out_facts
+    )
+    if inference is None:
+        candidates, predictor = whole_graph(total, total), result.predictor
+    else:
+        candidates = holdout.sample_candidates(
+            hold_out.facts, total, _stream(reader, EXAMINE, 1), config.evaluation_candidates
         )
-
-    def record(self) -> VersionRecord:
-        """The line of the log."""
-        lesson, before = self.lesson, self.reader.names
-        is_new = self.exam.since == self.version
-        return VersionRecord(
-            version=self.version,
-            kind=ADD,
-            created=self.batch.accepted,
-            facts=len(lesson.new_facts),
-            retracted=len(lesson.retracted),
-            new_entities=lesson.names.num_entities - before.num_entities,
-            new_relations=lesson.names.num_relations - before.num_relations,
-            entities=lesson.names.num_entities,
-            relations=lesson.names.num_relations,
-            known_facts=self.answers.num_facts,
-            mrr_new=_mean(self.reciprocals[is_new]),
-            mrr_old_before=_mean(self.reciprocals_before),
-            mrr_old=_mean(self.reciprocals[~is_new]),
-            row=mean_by_version(self.exam, self.reciprocals),
-            candidates=len(self.candidates),
-            drift=self.drift,
-            touched=len(self._moved),
-            epochs=self.taught.epochs,
-            seconds=self.taught.seconds,
-            warnings=(*lesson.warnings, *self._forgetting()),
-            source=self.batch.source,
-            batch=self.batch.number,
-        )
-
-    @cached_property
-    def lesson(self) -> Lesson:
-        """The batch by id."""
-        reader = self.reader
-        return lesson_of(
-            self.batch,
-            reader.manifest.lessons,
-            reader.names,
-            reader.answers,
-            self._stream(HOLD_OUT),
-        )
-
-    @cached_property
-    def taught(self) -> Taught:
-        """What was learned."""
-        reader = self.reader
-        return teach(
-            reader.config,
-            self.lesson,
-            self._rows(),
-            reader.model_arrays,
-            reader.answers,
-            self._listener,
-            self._checkpoints,
-        )
-
-    @cached_property
-    def answering(self) -> dict[str, Array] | None:
-        """The tables that answer from now on, if it is tables that answer."""
-        return self.taught.answering_file(self.reader.answering_arrays)
-
-    @cached_property
-    def answers(self) -> KnownAnswers:
-        """The known answers, if the store keeps them."""
-        known, lesson = self.reader.answers, self.lesson
-        if not self.reader.store.options.known:
-            return known
-        if len(lesson.retracted):
-            known = known.without(lesson.retracted)
-        return known.merged(lesson.new_facts, self.version)
-
-    @cached_property
-    def exam(self) -> Exam:
-        """The held-out facts that are kept."""
-        kept = self.reader.exam.without(self.lesson.retracted)
-        return kept.grown(self.lesson.exam, self.version, self._stream(EXAMINE, 0))
-
-    @cached_property
-    def candidates(self) -> Rows:
-        """Whom held-out facts are ranked among."""
-        total, sample = self.lesson.names.num_entities, self._stream(EXAMINE, 1)
-        if self.answering is None:
-            return all_rows(total, total)
-        return candidates(self.exam.facts, total, sample)
-
-    @cached_property
-    def predictor(self) -> Predictor:
-        """What answers from now on, on the candidates alone."""
-        if self.answering is None:
-            return self.taught.predictor
-        return _on_rows(self.taught.predictor, self.answering[ENTITY], self.candidates)
-
-    @cached_property
-    def reciprocals(self) -> Reciprocals:
-        """1/rank of every held-out fact."""
-        self._listener(Evaluating(self.lesson.index, 2 * len(self.exam)))
-        return reciprocal_ranks(self.predictor, self.candidates, self.exam.facts, self.answers)
-
-    @cached_property
-    def reciprocals_before(self) -> Reciprocals:
-        """1/rank of the old held-out facts under the version before."""
-        reader, since = self.reader, self.exam.since
-        ids = self.candidates.ids[self.candidates.ids < reader.num_entities]
-        rows, predictor = Rows(ids, len(ids)), reader.predictor
-        if reader.answering_arrays:
-            predictor = _on_rows(predictor, reader.answering_arrays[ENTITY], rows)
-        asked = self.exam.facts[since < self.version]
-        return reciprocal_ranks(predictor, rows, asked, reader.answers)
-
-    @cached_property
-    def curve(self) -> Curve:
-        """From scores to plausibility, by the held-out facts; as before where there are none."""
-        if not len(self.exam):
-            return self.reader.curve
-        true = with_inverses(self.candidates.local(self.exam.facts))
-        corrupted = true.copy()
-        corrupted[:, 2] = self._stream(EXAMINE, 2).integers(0, len(self.candidates), len(true))
-        return calibrated(self.predictor.fact_scores(true), self.predictor.fact_scores(corrupted))
-
-    @cached_property
-    def drift(self) -> float:
-        """How far the old rows that moved have turned."""
-        return mean_drift(*self._moved_rows())
-
-    @cached_property
-    def _moved(self) -> NDArray[Any]:
-        before, after = self._old_rows
-        return np.flatnonzero((before != after).any(axis=1))
-
-    def _moved_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
-        before, after = self._old_rows
-        return torch.from_numpy(before[self._moved]), torch.from_numpy(after[self._moved])
-
-    @cached_property
-    def _old_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The old among the rows of the lesson, before and after it."""
-        rows = self.taught.rows
-        before = taken(self.reader.model_arrays[TABLE], rows.ids[: rows.num_old])
-        return before, self.taught.tensors[TABLE].numpy()[: rows.num_old]
-
-    def _rows(self) -> Rows:
-        """The rows that the lesson needs: all for a method that does not work row by row."""
-        lesson, old, config = self.lesson, self.reader.num_entities, self.reader.config
-        if not method_named(config.method.name)(config).rowwise:
-            return all_rows(old, lesson.names.num_entities)
-        named = np.concatenate([lesson.train, lesson.select, lesson.retracted])
-        return working_rows(named, old, lesson.names.num_entities, self._stream(POOL))
-
-    def _forgetting(self) -> list[str]:
-        before, after = self.reciprocals_before, self.reciprocals[self.exam.since < self.version]
-        if len(before) < FEW or _mean(after) >= (1 - FORGETTING) * _mean(before):
-            return []
-        return [
-            f"old held-out facts fell from MRR {_mean(before):.3f} to {_mean(after):.3f}; "
-            f"`lkge rollback` takes the last version back"
-        ]
-
-    def _stream(self, purpose: int, *part: int) -> np.random.Generator:
-        return stream(self.reader.config.training.seed, purpose, self.version, *part)
+        predictor = _over(candidates, result.predictor, inference[ENTITY])
+    listener(Evaluating(split.index, 2 * len(hold_out)))
+    is_new = hold_out.since == version
+    return Evaluation(
+        hold_out,
+        is_new,
+        candidates,
+        predictor,
+        holdout.reciprocal_ranks(predictor, candidates, hold_out.facts, known),
+        _reciprocals_before(reader, candidates, hold_out.facts[~is_new]),
+    )
 
 
-def _on_rows(predictor: Predictor, entity: Array, rows: Rows) -> Predictor:
-    """A predictor from tables that knows the given rows of `entity` only, numbered anew."""
+def _reciprocals_before(reader: Reader, candidates: Subgraph, facts: NDArray[Any]) -> Reciprocals:
+    """1/rank of facts under the last version, among those candidates that it has."""
+    ids = candidates.ids[candidates.ids < reader.num_entities]
+    old, predictor = Subgraph(ids, len(ids)), reader.predictor
+    if reader.inference_arrays:
+        predictor = _over(old, predictor, reader.inference_arrays[ENTITY])
+    return holdout.reciprocal_ranks(predictor, old, facts, reader.answers)
+
+
+def _calibrate(reader: Reader, evaluation: Evaluation) -> Curve:
+    """Step 6: the calibration curve through hold-out facts and corrupted ones; that of the last
+    version if there is no hold-out fact."""
+    if not len(evaluation.hold_out):
+        return reader.curve
+    candidates, predictor = evaluation.candidates, evaluation.predictor
+    true = with_inverses(candidates.local(evaluation.hold_out.facts))
+    corrupted = true.copy()
+    corrupted[:, 2] = _stream(reader, EXAMINE, 2).integers(0, len(candidates), len(true))
+    return calibrated(predictor.fact_scores(true), predictor.fact_scores(corrupted))
+
+
+def _record(
+    reader: Reader,
+    batch: FactBatch,
+    split: UpdateSplit,
+    result: UpdateResult,
+    known: KnownAnswers,
+    evaluation: Evaluation,
+    config: StoreConfig,
+) -> VersionRecord:
+    """Step 7: the line of the log."""
+    names, before = split.names, reader.names
+    touched, drift = _drift(reader, result)
+    return VersionRecord(
+        version=reader.version + 1,
+        kind=ADD,
+        created=batch.accepted,
+        facts=len(split.new_facts),
+        retracted=len(split.retracted),
+        new_entities=names.num_entities - before.num_entities,
+        new_relations=names.num_relations - before.num_relations,
+        entities=names.num_entities,
+        relations=names.num_relations,
+        known_facts=known.num_facts,
+        mrr_new=evaluation.mrr_new,
+        mrr_old_before=evaluation.mrr_old_before,
+        mrr_old=evaluation.mrr_old,
+        row=holdout.mean_by_version(evaluation.hold_out, evaluation.reciprocals),
+        candidates=len(evaluation.candidates),
+        drift=drift,
+        touched=touched,
+        epochs=result.epochs,
+        seconds=result.seconds,
+        warnings=(*split.warnings, *_forgetting(evaluation, config)),
+        source=batch.source,
+        batch=batch.number,
+    )
+
+
+def _drift(reader: Reader, result: UpdateResult) -> tuple[int, float]:
+    """How many old rows changed, and their mean drift."""
+    subgraph, after = result.subgraph, result.tensors[TABLE].numpy()
+    before = taken(reader.model_arrays[TABLE], subgraph.ids[: subgraph.num_old])
+    after = after[: subgraph.num_old]
+    changed = np.flatnonzero((before != after).any(axis=1))
+    rows = (torch.from_numpy(before[changed]), torch.from_numpy(after[changed]))
+    return len(changed), holdout.mean_drift(*rows)
+
+
+def _forgetting(evaluation: Evaluation, config: StoreConfig) -> list[str]:
+    before, after = evaluation.mrr_old_before, evaluation.mrr_old
+    if len(evaluation.reciprocals_before) < config.min_facts_for_warning:
+        return []
+    if after >= (1 - config.forgetting_warning) * before:
+        return []
+    return [
+        f"old held-out facts fell from MRR {before:.3f} to {after:.3f}; "
+        f"`lkge rollback` takes the last version back"
+    ]
+
+
+def _over(rows: Subgraph, predictor: Predictor, entity: Array) -> Predictor:
+    """A predictor over the given rows of `entity` only, under their local ids."""
     assert isinstance(predictor, TablePredictor)
     return dataclasses.replace(
         predictor, entity=torch.from_numpy(taken(entity, rows.ids)), names=None
     )
+
+
+def _stream(reader: Reader, purpose: int, *part: int) -> np.random.Generator:
+    return stream(reader.config.training.seed, purpose, reader.version + 1, *part)
 
 
 def _mean(values: Reciprocals) -> float:

@@ -1,8 +1,8 @@
-"""A living graph on disk: a folder of versions, each complete in itself, each published in one act.
+"""A living graph on disk: a folder of versions, each complete, each published atomically.
 
     store.json                   settings and options, written once
     versions/000000/             a version; what is there is complete, what is newest is current
-        manifest.json            what it is, with the seals of its files and the log so far
+        manifest.json            what it is, with the checksums of its files and the log
         batch.json               the batch that it learned, to learn it again if need be
         *.safetensors            its arrays
     inbox/00000001.json          accepted batches that are not learned yet
@@ -25,28 +25,24 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from lkge.config import RunConfig
-from lkge.data.files import (
-    as_run_error,
-    held,
-    remove,
-    remove_at_once,
-    remove_leftovers,
-    unfinished_folder,
-    write_bytes_through,
-)
+from lkge.data import files as disk
 from lkge.errors import DamagedFile, LkgeError, RunError
-from lkge.store.arrays import Arrays, FileSeal, write_arrays
-from lkge.store.records import ADD, Manifest, Options, Root, VersionRecord
-from lkge.store.strict import read_tree, write_tree
+from lkge.store import records
+from lkge.store.arrays import Arrays, write_arrays
+from lkge.store.records import Manifest, Options
 
 STORE, VERSIONS, INBOX, LEARNING, DAMAGED = "store.json", "versions", "inbox", "learning", "damaged"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MANIFEST, BATCH = "manifest.json", "batch.json"
-MODEL, ANSWERING, NAMES, KNOWN, EXAM = (
+MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE = (
     f"{name}.safetensors" for name in ("model", "answering", "names", "known", "exam")
 )
-FEWEST = 2
-"""However few versions are to be kept, the one before the newest stays."""
+ENTITY, RELATION = "entity", "relation"
+"""The inference tables in `INFERENCE`."""
+TABLE = "tables.entity"
+"""The entity rows of the model in `MODEL`."""
+MIN_KEEP = 2
+"""The version before the newest is always kept."""
 
 Read = TypeVar("Read")
 
@@ -68,13 +64,13 @@ class Store:
         files: Mapping[str, Arrays],
         manifest: Manifest,
     ) -> Self:
-        """A new store with version 0. The folder must be new or empty; it appears in one act."""
+        """A new store with version 0. The folder must be new or empty; it appears atomically."""
         folder = Path(folder)
-        with as_run_error(folder):
+        with disk.as_run_error(folder):
             if folder.exists() and any(folder.iterdir()):
                 raise RunError(f"{folder}: not empty; choose another folder")
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished_folder(folder) as temporary:
+            with disk.unfinished_folder(folder) as temporary:
                 for name in (VERSIONS, INBOX):
                     (temporary / name).mkdir()
                 store = cls(temporary)
@@ -104,7 +100,7 @@ class Store:
 
     def write_root(self, config: Mapping[str, Any], options: Options) -> None:
         """Write `store.json`."""
-        write_tree(self.folder / STORE, Root(dict(config), options))
+        records.write_record(self.folder / STORE, records.Root(dict(config), options))
 
     def versions(self) -> list[int]:
         """The numbers of all versions, damaged ones too, ascending."""
@@ -123,24 +119,26 @@ class Store:
         return self.inbox / f"{number:08d}.json"
 
     def manifest(self, version: int) -> Manifest:
-        """What a version is; its seal is checked."""
+        """What a version is; its checksum is verified."""
         path = self.folder_of(version) / MANIFEST
-        manifest = read_tree(path, Manifest)
+        manifest = records.read_record(path, Manifest)
         if manifest.version != version:
             raise DamagedFile(f"{path}: is of version {manifest.version}; restore it")
         return manifest
 
     def is_whole(self, version: int) -> bool:
-        """Whether the manifest is intact and all its files have their sizes; none is read."""
+        """Whether the manifest is intact and all files have their sizes; no file is read."""
         folder = self.folder_of(version)
         try:
-            seals = self.manifest(version).files
-            return all((folder / name).stat().st_size == seals[name].bytes for name in seals)
+            checksums = self.manifest(version).files
+            return all(
+                (folder / name).stat().st_size == checksums[name].bytes for name in checksums
+            )
         except (OSError, RunError):
             return False
 
     def newest(self) -> int:
-        """The newest version that is whole, by the cheap look of `is_whole`."""
+        """The newest complete version, as `is_whole` finds."""
         seen: list[int] = []
         while seen != (present := self.versions()):  # a writer may publish and prune meanwhile
             for version in reversed(present):
@@ -170,21 +168,21 @@ class Store:
         return newest + 1
 
     def publish(self, version: int, files: Mapping[str, Arrays], manifest: Manifest) -> None:
-        """Make a version current, in one act: who looks sees all of it or nothing.
+        """Publish a version atomically: readers see all of it or nothing.
 
-        `files` are arrays by the name of their file; the manifest gets their seals. A version of
-        kind `add` takes its batch along from the inbox. Then versions that are not to be kept go.
+        `files` are arrays by file name; their checksums go into the manifest. A version of kind
+        `add` takes its batch from the inbox. Then versions that are not to be kept are removed.
         """
         target, keep = self.folder_of(version), self.options.keep
         expected = self.next_version() if self.versions() else 0
         if not version == manifest.version == expected:
             raise RunError(f"{target}: cannot be published: version {expected} is next")
         batch = self._batch_of(manifest.log[-1])
-        with as_run_error(target), unfinished_folder(target) as place:
-            seals = {name: write_arrays(place / name, arrays) for name, arrays in files.items()}
+        with disk.as_run_error(target), disk.unfinished_folder(target) as place:
+            checksums = {name: write_arrays(place / name, arrays) for name, arrays in files.items()}
             if batch is not None:
-                seals[BATCH] = _write_sealed_bytes(place / BATCH, batch)
-            write_tree(place / MANIFEST, dataclasses.replace(manifest, files=seals))
+                checksums[BATCH] = _write_checked(place / BATCH, batch)
+            records.write_record(place / MANIFEST, dataclasses.replace(manifest, files=checksums))
         self._prune(keep)
 
     def tidy(self) -> None:
@@ -193,36 +191,36 @@ class Store:
         Only for who holds the writer's lock.
         """
         keep = self.options.keep
-        remove_leftovers(self.folder)
-        remove_leftovers(self.folder_of_versions)
-        with held(self.folder / INBOX_LOCK, wait=True):
-            remove_leftovers(self.inbox)
+        disk.remove_leftovers(self.folder)
+        disk.remove_leftovers(self.folder_of_versions)
+        with disk.held(self.folder / INBOX_LOCK, wait=True):
+            disk.remove_leftovers(self.inbox)
         last = self.manifest(self.newest()).last_batch
         for number in self.batch_numbers():
             if number <= last:
-                remove(self.batch_file(number))
+                disk.remove(self.batch_file(number))
         self._prune(keep)
 
-    def _root(self) -> Root:
-        return read_tree(self.folder / STORE, Root)
+    def _root(self) -> records.Root:
+        return records.read_record(self.folder / STORE, records.Root)
 
-    def _batch_of(self, record: VersionRecord) -> bytes | None:
+    def _batch_of(self, record: records.VersionRecord) -> bytes | None:
         """The file of the batch that a version has learned, if it has learned one."""
-        return _read(self.batch_file(record.batch)) if record.kind == ADD else None
+        return _read(self.batch_file(record.batch)) if record.kind == records.ADD else None
 
     def _prune(self, keep: int) -> None:
         """Remove what is older than the newest whole versions, of which so many stay."""
         versions = self.versions()
         whole = [version for version in versions if self.is_whole(version)]
-        if len(whole) >= (keep := max(keep, FEWEST)):
+        if len(whole) >= (keep := max(keep, MIN_KEEP)):
             for version in versions[: versions.index(whole[-keep])]:
-                remove_at_once(self.folder_of(version))
+                disk.remove_at_once(self.folder_of(version))
 
 
-def _write_sealed_bytes(path: Path, data: bytes) -> FileSeal:
-    with as_run_error(path):
-        write_bytes_through(path, data)
-    return FileSeal(hashlib.sha256(data).hexdigest(), len(data))
+def _write_checked(path: Path, data: bytes) -> records.FileChecksum:
+    with disk.as_run_error(path):
+        disk.write_bytes_through(path, data)
+    return records.FileChecksum(hashlib.sha256(data).hexdigest(), len(data))
 
 
 def _read(path: Path) -> bytes:

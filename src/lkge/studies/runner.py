@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PROGRAM = (sys.executable, "-m", "lkge")
-COMPILER = (sys.executable, "-m", "lkge.learning.rehearsal")
+COMPILER = (sys.executable, "-m", "lkge.training.warmup")
 ONE_THREAD: Mapping[str, str] = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_TO_STOP = 30.0

@@ -9,7 +9,6 @@ import torch
 
 from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, no_facts
-from lkge.learning.loop import Loop, restored
 from lkge.methods import method_named
 from lkge.models.model import Model
 from lkge.models.scores import SCORES
@@ -23,6 +22,8 @@ from lkge.testing.graphs import (
     settings_for,
     study,
 )
+from lkge.training.loop import Loop
+from lkge.training.trainer import restored
 
 GRAPH = growing_graph()
 

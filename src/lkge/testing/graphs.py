@@ -12,12 +12,11 @@ from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.ranking import Validator
-from lkge.learning.fit import Fit
-from lkge.learning.progress import ignore
 from lkge.methods import Method, method_named
 from lkge.models.model import Model
 from lkge.models.scores import score_named
 from lkge.models.tables import Tables
+from lkge.training.trainer import Trainer
 
 SETTINGS = RunConfig(
     dim=8, batch_size=32, learning_rate=0.01, negatives=4, margin=2.0, max_epochs=3, alpha=0.1
@@ -88,12 +87,9 @@ def difficult_graphs() -> dict[str, GrowingGraph]:
 
 
 def study(model: Model, method: Method, graph: GrowingGraph, index: int) -> None:
-    """One snapshot, hook by hook, in the order that `Method` promises."""
+    """Train one snapshot."""
     snapshot = replace(graph.snapshots[index], test=no_facts())
-    method.grow(model, snapshot)
-    method.begin(model, snapshot)
-    Fit(model, method, snapshot, Validator(graph.snapshots[: index + 1])).run(ignore, lambda: None)
-    method.end(model, snapshot)
+    Trainer(model, method, snapshot, Validator(graph.snapshots[: index + 1])).run()
 
 
 def lessons(graph: GrowingGraph, config: RunConfig) -> Iterator[tuple[Snapshot, Model, Method]]:

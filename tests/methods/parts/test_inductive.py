@@ -12,10 +12,10 @@ from tests.methods.inductive_graph import FACTS_OF_NEW, SETTINGS, SNAPSHOTS, beg
 from tests.methods.plain_encoders import listed
 
 from lkge.data.answers import KnownAnswers
-from lkge.learning.loop import Loop
 from lkge.models.predictor import View
 from lkge.models.scores import SCORES
 from lkge.testing.graphs import made_of
+from lkge.training.loop import Loop
 
 BOTH = pytest.mark.parametrize("name", ["mean", "lan"])
 

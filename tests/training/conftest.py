@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """See `single_threaded`."""
-    from tests.learning.made import single_threaded
+    from tests.training.made import single_threaded
 
     with single_threaded():
         yield

@@ -1,8 +1,8 @@
-"""Checkpoints that a crash at any instant cannot spoil.
+"""Checkpoints that are complete after a crash at any instant.
 
-A manifest names the files of the last complete checkpoint with their digests, and has a digest of
-itself. New files are written beside the old ones, then the manifest is replaced in one act, then
-what it no longer names is removed. Tensors are safetensors, the rest is JSON; no pickle is ever
+A manifest names the files of the last complete checkpoint with their digests, and has a checksum of
+itself. New files are written beside the old ones, then the manifest is replaced atomically, then
+files that it no longer names are removed. Tensors are safetensors, the rest is JSON; no pickle is
 read or written.
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,11 @@ from lkge.data.files import sync_folder, write_bytes_atomically, write_text_atom
 from lkge.errors import DamagedFile, RunError
 
 MANIFEST = "manifest.json"
-SEAL = "seal"
+CHECKSUM, OLD_CHECKSUM = "checksum", "seal"
+"""The key of the checksum in a JSON file, and its former name, which is still read."""
 FORMAT = 1
+TRAINING = "course"
+"""The key of the trainer's data in the manifest."""
 
 Tensors = Mapping[str, Tensor]
 
@@ -38,6 +42,11 @@ class Saved:
     epoch: dict[str, Tensor] | None
     progress: dict[str, Any]
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """The plain data of the trainer after the last saved epoch; empty if there is none."""
+        return self.progress.get(TRAINING) or {}
+
 
 class Checkpoints:
     """The checkpoint of one run, in one folder."""
@@ -49,7 +58,7 @@ class Checkpoints:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything to go on with."""
+        """Whether there is a checkpoint."""
         return self._manifest.exists()
 
     @property
@@ -57,7 +66,7 @@ class Checkpoints:
         return self.folder / MANIFEST
 
     def save_start(self, tensors: Tensors, progress: Mapping[str, Any]) -> None:
-        """A new snapshot begins: nothing of the last one is needed any more."""
+        """A new snapshot begins; the files of the last one are removed."""
         self._files = {"start": self._write("start", tensors)}
         self._publish(progress)
 
@@ -70,15 +79,15 @@ class Checkpoints:
         """The last complete checkpoint, every digest checked; None if there is none."""
         if not self.exists:
             return None
-        manifest = read_sealed(self._manifest)
+        manifest = read_checked_json(self._manifest)
         if manifest.get("format") != FORMAT:
             raise RunError(f"{self._manifest}: written in another format; start a new run")
         self._files, self._serial = manifest["files"], manifest["serial"]
         parts = {part: self._read(entry) for part, entry in self._files.items()}
-        return Saved(parts["start"], parts.get("epoch"), manifest["progress"])
+        return Saved(parts.get("start", {}), parts.get("epoch"), manifest["progress"])
 
     def remove(self) -> None:
-        """Nothing is left to do. The manifest goes first: it never names a file that is gone."""
+        """Remove the checkpoint; the manifest first, so that it never names a missing file."""
         if self.folder.exists():
             self._manifest.unlink(missing_ok=True)
             sync_folder(self.folder)
@@ -100,11 +109,31 @@ class Checkpoints:
             "files": self._files,
             "progress": dict(progress),
         }
-        write_sealed(self._manifest, manifest)
+        write_checked_json(self._manifest, manifest)
         named = {entry["name"] for entry in self._files.values()} | {MANIFEST}
         for path in self.folder.iterdir():
             if path.name not in named:
                 path.unlink(missing_ok=True)
+
+
+class CheckpointSaver:
+    """Saves training states, at most one in `interval` seconds; `progress` is saved with them."""
+
+    def __init__(
+        self, checkpoints: Checkpoints, interval: float, progress: Mapping[str, Any] | None = None
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._interval = interval
+        self._progress = progress or {}
+        self._last = time.monotonic()
+
+    def save(self, state: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]]) -> None:
+        """Save what `state` returns, if the interval has passed."""
+        if time.monotonic() - self._last < self._interval:
+            return
+        tensors, training = state()
+        self._checkpoints.save_epoch(tensors, {**self._progress, TRAINING: training})
+        self._last = time.monotonic()
 
 
 def with_prefix(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
@@ -118,14 +147,14 @@ def without_prefix(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: Tensors) -> str:
-    """Write named tensors atomically; return the digest of the file."""
+    """Write named tensors atomically; the SHA-256 of the file."""
     data = safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()})
     write_bytes_atomically(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
 def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    """Named tensors of a file that must have the given digest."""
+    """Named tensors of a file, which must have the given SHA-256."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -135,16 +164,17 @@ def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
     return safetensors.torch.load(data)
 
 
-def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object atomically, with a digest of all the rest under `seal`."""
-    sealed = {**content, SEAL: _digest(content)}
-    write_text_atomically(path, json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False))
+def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object atomically, with a SHA-256 of all other keys under `checksum`."""
+    tree = {**content, CHECKSUM: _digest(content)}
+    write_text_atomically(path, json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
-    """The JSON object that `write_sealed` wrote, its digest checked."""
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """The JSON object that `write_checked_json` wrote, its checksum verified."""
     content = read_json(path)
-    if content.pop(SEAL, None) != _digest(content):
+    checksum = content.pop(CHECKSUM if CHECKSUM in content else OLD_CHECKSUM, None)
+    if checksum != _digest(content):
         raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
     return content
 

@@ -13,13 +13,13 @@ import torch
 from tests.faults import FullDisk, failing
 
 from lkge.errors import DamagedFile, LkgeError, RunError
-from lkge.learning.checkpoint import (
+from lkge.training.checkpoint import (
     MANIFEST,
     Checkpoints,
     Saved,
-    read_sealed,
+    read_checked_json,
     read_tensors,
-    write_sealed,
+    write_checked_json,
     write_tensors,
 )
 
@@ -226,7 +226,18 @@ def test_any_flipped_bit_of_the_manifest_is_noticed_or_harmless(folder: Path) ->
 
 @pytest.mark.parametrize(
     "garbage",
-    ["", "{", "{}", "[]", "null", '"text"', '{"format": 1}', '{"seal": null}', "\x00\x00"],
+    [
+        "",
+        "{",
+        "{}",
+        "[]",
+        "null",
+        '"text"',
+        '{"format": 1}',
+        '{"seal": null}',
+        '{"checksum": null}',
+        "\x00\x00",
+    ],
 )
 def test_a_manifest_that_is_none_is_damaged(folder: Path, garbage: str) -> None:
     (folder / MANIFEST).write_text(garbage)
@@ -242,15 +253,26 @@ def test_bytes_that_are_no_text_are_damaged(folder: Path) -> None:
 
 
 def test_another_format_is_refused(folder: Path) -> None:
-    manifest = read_sealed(folder / MANIFEST)
-    write_sealed(folder / MANIFEST, {**manifest, "format": 99})
+    manifest = read_checked_json(folder / MANIFEST)
+    write_checked_json(folder / MANIFEST, {**manifest, "format": 99})
     with pytest.raises(RunError, match=r"manifest\.json: written in another format"):
         Checkpoints(folder).load()
 
 
-def test_a_sealed_file_is_strict_json(tmp_path: Path) -> None:
+def test_the_former_name_of_the_checksum_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_checked_json(path, {"number": 1})
+    tree = json.loads(path.read_text())
+    path.write_text(json.dumps({"number": 1, "seal": tree["checksum"]}))
+    assert read_checked_json(path) == {"number": 1}
+    path.write_text(json.dumps({"number": 2, "seal": tree["checksum"]}))
+    with pytest.raises(DamagedFile):
+        read_checked_json(path)
+
+
+def test_a_checked_file_is_strict_json(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        write_sealed(tmp_path / "file", {"number": float("nan")})
+        write_checked_json(tmp_path / "file", {"number": float("nan")})
     assert not list(tmp_path.iterdir())
 
 

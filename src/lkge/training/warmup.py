@@ -1,4 +1,4 @@
-"""A run of a few facts, so that every kernel is compiled before the first clock starts."""
+"""JIT warm-up: a run of a few facts compiles every kernel before time is measured."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from lkge.config import RunConfig
 from lkge.configure import PRESETS, configure
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
-from lkge.learning.loop import Loop
-from lkge.learning.progress import Compiling, Listener, ignore
 from lkge.models.model import uses_kernels
+from lkge.training.events import Compiling, Listener, ignore
+from lkge.training.loop import Loop
 
-DECISIVE = ("score", "loss", "optimizer", "relation_prediction_weight")
+KERNEL_SETTINGS = ("score", "loss", "optimizer", "relation_prediction_weight")
 """Settings that decide which kernels a run uses."""
 
 
-def rehearse(config: RunConfig, listener: Listener) -> None:
-    """Learn two tiny snapshots with LKGE, which uses every kernel of its score, objective and
-    optimizer, and with the method itself, which may have its own; and forget them."""
+def warm_up(config: RunConfig, listener: Listener) -> None:
+    """Train two tiny snapshots with LKGE, which uses every kernel of its score, loss and optimizer,
+    and with the method itself, which may have kernels of its own."""
     if not uses_kernels(config):
         return
     listener(Compiling())
-    decisive = {name: config.get(name) for name in DECISIVE}
+    decisive = {name: config.get(name) for name in KERNEL_SETTINGS}
     for method in sorted({"lkge", config.method.name}):
         tiny = configure({"method": method, "dim": 8, "max_epochs": 1, **decisive}, "paper")
         if tiny.has("components"):
@@ -33,7 +33,7 @@ def rehearse(config: RunConfig, listener: Listener) -> None:
 def _tiny_graph() -> GrowingGraph:
     names = Vocabulary(entities=["a", "b", "c", "d"], relations=["r", "s"])
     return GrowingGraph(
-        name="rehearsal",
+        name="warm-up",
         vocabulary=names,
         snapshots=(
             Snapshot(0, _facts((0, 0, 1), (1, 0, 2)), _facts((0, 0, 2)), no_facts(), 3, 1),
@@ -48,4 +48,4 @@ def _facts(*facts: tuple[int, int, int]) -> Facts:
 
 if __name__ == "__main__":
     for preset in PRESETS:
-        rehearse(configure({}, preset), ignore)
+        warm_up(configure({}, preset), ignore)

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from lkge import api
-from lkge.learning.loop import Loop
 from lkge.reports import page
+from lkge.training.loop import Loop
 
 
 def main(graph: str, changes: str, *runs: str) -> None:

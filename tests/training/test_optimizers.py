@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from lkge.config import RunConfig
-from lkge.learning.optimizers import RowAdagrad, RowAdam, clear, grown, optimizer_of
 from lkge.models.tables import Gradient, Tables
+from lkge.training.optimizers import RowAdagrad, RowAdam, clear, grown, optimizer_of
 
 BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 

@@ -8,7 +8,7 @@ from lkge.data.formats import Triple
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts
 from lkge.store.inbox import FactBatch
-from lkge.store.lesson import Lesson, held_out, lesson_of
+from lkge.store.update_split import UpdateSplit, held_out, split_batch
 
 NAMES = MappedNames.of(["a", "b", "c"], ["knows"])
 KNOWN = np.array([[0, 0, 1], [1, 0, 2]], dtype=np.int32)
@@ -20,9 +20,9 @@ def batch_of(
     return FactBatch(1, added, retracted or [], valid, "test", "then")
 
 
-def lesson(batch: FactBatch, seed: int = 0) -> Lesson:
+def split(batch: FactBatch, seed: int = 0) -> UpdateSplit:
     answers = KnownAnswers.build([KNOWN])
-    return lesson_of(batch, 3, NAMES, answers, np.random.default_rng(seed))
+    return split_batch(batch, 3, NAMES, answers, np.random.default_rng(seed), 5)
 
 
 def listed(facts: Facts) -> list[list[int]]:
@@ -30,37 +30,37 @@ def listed(facts: Facts) -> list[list[int]]:
 
 
 def test_new_names_come_behind_the_old_ones_as_they_appear() -> None:
-    learned = lesson(batch_of([("z", "likes", "a"), ("b", "knows", "y")]))
-    assert list(learned.names.entity_table) == ["a", "b", "c", "z", "y"]
-    assert list(learned.names.relation_table) == ["knows", "likes"]
-    assert listed(learned.train) == [[1, 0, 4], [3, 2, 0]]
-    assert learned.warnings == ()
+    made = split(batch_of([("z", "likes", "a"), ("b", "knows", "y")]))
+    assert list(made.names.entity_table) == ["a", "b", "c", "z", "y"]
+    assert list(made.names.relation_table) == ["knows", "likes"]
+    assert listed(made.train) == [[1, 0, 4], [3, 2, 0]]
+    assert made.warnings == ()
 
 
-def test_what_is_known_or_given_twice_is_not_learned_again() -> None:
+def test_what_is_known_or_given_twice_is_not_made_again() -> None:
     new = ("a", "knows", "c")
-    learned = lesson(batch_of([("a", "knows", "b"), new, new]))
-    assert listed(learned.new_facts) == [[0, 0, 2]]
-    assert learned.warnings == ("2 of the added facts were known already",)
+    made = split(batch_of([("a", "knows", "b"), new, new]))
+    assert listed(made.new_facts) == [[0, 0, 2]]
+    assert made.warnings == ("2 of the added facts were known already",)
 
 
 def test_only_what_is_known_can_be_retracted() -> None:
     gone: list[Triple] = [("a", "knows", "b"), ("c", "knows", "a"), ("nobody", "knows", "a")]
-    learned = lesson(batch_of([], gone))
-    assert listed(learned.retracted) == [[0, 0, 1]]
-    assert learned.names.num_entities == 3
-    assert learned.warnings == ("2 of the retracted facts were not known",)
+    made = split(batch_of([], gone))
+    assert listed(made.retracted) == [[0, 0, 1]]
+    assert made.names.num_entities == 3
+    assert made.warnings == ("2 of the retracted facts were not known",)
 
 
 @pytest.mark.parametrize("valid", [0.0, 0.1, 0.5])
 def test_the_parts_are_all_of_it_and_share_nothing(valid: float) -> None:
     people = [f"p{k}" for k in range(20)]
     facts = [(one, "knows", other) for one in people for other in people if one != other]
-    learned = lesson(batch_of(facts, valid=valid))
+    made = split(batch_of(facts, valid=valid))
     held = round(valid * len(facts))
-    assert len(learned.select) + len(learned.exam) == held
-    assert 0 <= len(learned.select) - len(learned.exam) <= 1
-    assert len(np.unique(learned.new_facts, axis=0)) == len(facts)
+    assert len(made.valid) + len(made.hold_out) == held
+    assert 0 <= len(made.valid) - len(made.hold_out) <= 1
+    assert len(np.unique(made.new_facts, axis=0)) == len(facts)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -77,10 +77,10 @@ def test_every_new_name_keeps_a_fact_to_learn_from(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "select"), [(0, 0), (1, 0), (8, 0), (9, 5), (10, 5), (11, 6), (40, 20)]
+    ("held", "valid"), [(0, 0), (1, 0), (8, 0), (9, 5), (10, 5), (11, 6), (40, 20)]
 )
-def test_few_held_out_facts_are_all_for_the_exam(held: int, select: int) -> None:
+def test_few_held_out_facts_all_go_to_the_hold_out_set(held: int, valid: int) -> None:
     people = [f"p{k}" for k in range(20)]
     facts = [(one, "knows", other) for one in people for other in people if one != other]
-    learned = lesson(batch_of(facts, valid=held / len(facts)))
-    assert (len(learned.select), len(learned.exam)) == (select, held - select)
+    made = split(batch_of(facts, valid=held / len(facts)))
+    assert (len(made.valid), len(made.hold_out)) == (valid, held - valid)

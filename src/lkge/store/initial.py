@@ -1,58 +1,58 @@
-"""What a living graph begins with: nothing, or what a run has learned."""
+"""Version 0 of a living graph: empty, or the model of a finished run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
+import torch
 from torch import Tensor
 
 from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
-from lkge.learning.loop import learned_tensors, restored
 from lkge.methods import method_named
 from lkge.models.model import Model
 from lkge.store.arrays import Arrays
 from lkge.store.calibration import UNKNOWN
-from lkge.store.exam import Exam
-from lkge.store.learner import ENTITY, RELATION, answering_tables
+from lkge.store.holdout import HoldOut
+from lkge.store.reader import inference_tables
 from lkge.store.records import INIT, Manifest, VersionRecord, now
-from lkge.store.versions import ANSWERING, EXAM, KNOWN, MODEL, NAMES
+from lkge.store.versions import ENTITY, HOLD_OUT_FILE, INFERENCE, KNOWN, MODEL, NAMES, RELATION
+from lkge.training.trainer import learned_tensors, restored
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """What was learned, of what, and which facts of it are known."""
+class InitialVersion:
+    """Settings, learned tensors, names and known facts (k, 3). `updates` is the number of snapshots
+    that were learned."""
 
     config: RunConfig
     tensors: dict[str, Tensor]
     names: MappedNames
     facts: Facts
-    lessons: int
+    updates: int
     source: str
 
     @classmethod
-    def empty(cls, config: RunConfig) -> Beginning:
+    def empty(cls, config: RunConfig) -> InitialVersion:
         """No entity, no fact."""
         tensors = learned_tensors(Model(config), method_named(config.method.name)(config))
         return cls(config, tensors, MappedNames.of(), no_facts(), 0, "")
 
     def files(self) -> dict[str, Arrays]:
-        """The arrays of version 0, file by file."""
-        answers, exam = KnownAnswers.build([self.facts]), Exam()
+        """The arrays of version 0 by file."""
         files: dict[str, Arrays] = {
-            MODEL: {name: tensor.numpy() for name, tensor in self.tensors.items()},
+            MODEL: _numpy(self.tensors),
             NAMES: self.names.arrays(),
-            KNOWN: answers.arrays(),
-            EXAM: exam.arrays(),
+            KNOWN: KnownAnswers.build([self.facts]).arrays(),
+            HOLD_OUT_FILE: HoldOut().arrays(),
         }
-        answering = self._answering()
-        return files if answering is None else files | {ANSWERING: answering}
+        inference = self._inference()
+        return files if inference is None else files | {INFERENCE: _numpy(inference)}
 
     def manifest(self) -> Manifest:
-        """What version 0 says of itself."""
+        """The manifest of version 0, without checksums."""
         record = VersionRecord(
             version=0,
             kind=INIT,
@@ -71,13 +71,17 @@ class Beginning:
             config=self.config.to_dict(),
             calibration=UNKNOWN,
             log=(record,),
-            lessons=self.lessons,
+            updates=self.updates,
         )
 
-    def _answering(self) -> Arrays | None:
-        """The tables that answer; empty ones before there is anything to ask about."""
+    def _inference(self) -> dict[str, Tensor] | None:
+        """The inference tables; empty ones if there is no entity."""
         if not self.names.num_entities:
-            nothing = np.empty((0, self.config.model.dim), dtype=np.float32)
+            nothing = torch.empty((0, self.config.model.dim))
             return {ENTITY: nothing, RELATION: nothing}
         model, method = restored(self.config, self.tensors)
-        return answering_tables(method.predictor(model))
+        return inference_tables(method.predictor(model))
+
+
+def _numpy(tensors: dict[str, Tensor]) -> Arrays:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}

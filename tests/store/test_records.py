@@ -1,30 +1,40 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic.dataclasses import dataclass
 
 from lkge.errors import DamagedFile, RunError
-from lkge.learning.checkpoint import read_sealed, write_sealed
-from lkge.store.strict import from_tree, read_tree, to_tree, write_tree
+from lkge.store.records import (
+    STRICT,
+    Manifest,
+    Number,
+    StoreConfig,
+    from_json,
+    read_record,
+    to_json,
+    write_record,
+)
+from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Inner:
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Outer:
     count: int
-    share: float
+    share: Number
     right: bool
     names: tuple[str, ...]
     pair: tuple[float, float]
-    row: dict[str, float]
+    row: dict[str, Number]
     triples: list[tuple[str, str, str]]
     inner: tuple[Inner, ...]
     free: dict[str, Any]
@@ -36,20 +46,20 @@ OUTER = Outer(
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    write_tree(tmp_path / "file", OUTER)
-    assert read_tree(tmp_path / "file", Outer) == OUTER
+    write_record(tmp_path / "file", OUTER)
+    assert read_record(tmp_path / "file", Outer) == OUTER
 
 
 def test_a_number_that_is_not_there_is_null(tmp_path: Path) -> None:
-    write_tree(tmp_path / "file", replace(OUTER, share=math.nan, row={"0": math.nan}))
-    assert read_sealed(tmp_path / "file")["share"] is None
-    read = read_tree(tmp_path / "file", Outer)
+    write_record(tmp_path / "file", replace(OUTER, share=math.nan, row={"0": math.nan}))
+    assert read_checked_json(tmp_path / "file")["share"] is None
+    read = read_record(tmp_path / "file", Outer)
     assert math.isnan(read.share)
     assert math.isnan(read.row["0"])
 
 
 def test_a_whole_number_is_a_number_too() -> None:
-    share = from_tree(Outer, {**to_tree(OUTER), "share": 1}).share
+    share = from_json(Outer, {**to_json(OUTER), "share": 1}).share
     assert (share, type(share)) == (1.0, float)
 
 
@@ -79,27 +89,44 @@ def test_a_whole_number_is_a_number_too() -> None:
     ],
 )
 def test_whatever_does_not_fit_is_damage(tmp_path: Path, change: dict[str, Any]) -> None:
-    write_sealed(tmp_path / "file", {"format": 1, **to_tree(OUTER), **change})
+    write_checked_json(tmp_path / "file", {"format": 1, **to_json(OUTER), **change})
     with pytest.raises(DamagedFile, match="file: damaged; `lkge check`"):
-        read_tree(tmp_path / "file", Outer)
+        read_record(tmp_path / "file", Outer)
 
 
-@pytest.mark.parametrize("name", list(to_tree(OUTER)))
+@pytest.mark.parametrize("name", list(to_json(OUTER)))
 def test_a_missing_field_is_damage(tmp_path: Path, name: str) -> None:
-    tree = {"format": 1, **to_tree(OUTER)}
+    tree = {"format": 1, **to_json(OUTER)}
     del tree[name]
-    write_sealed(tmp_path / "file", tree)
+    write_checked_json(tmp_path / "file", tree)
     with pytest.raises(DamagedFile):
-        read_tree(tmp_path / "file", Outer)
+        read_record(tmp_path / "file", Outer)
 
 
 def test_another_format_is_told_apart_from_damage(tmp_path: Path) -> None:
-    write_sealed(tmp_path / "file", {**to_tree(OUTER), "format": 2})
+    write_checked_json(tmp_path / "file", {**to_json(OUTER), "format": 2})
     with pytest.raises(RunError, match="another format") as caught:
-        read_tree(tmp_path / "file", Outer)
+        read_record(tmp_path / "file", Outer)
     assert not isinstance(caught.value, DamagedFile)
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="file: cannot be written: No such file"):
-        write_tree(tmp_path / "none" / "file", OUTER)
+        write_record(tmp_path / "none" / "file", OUTER)
+
+
+def test_the_number_of_updates_keeps_its_name_on_disk() -> None:
+    manifest = from_json(
+        Manifest,
+        {"version": -1, "last_batch": 0, "settings": {}, "calibration": [0, 0], "lessons": 7},
+    )
+    assert manifest.updates == 7
+    assert to_json(manifest)["lessons"] == 7
+
+
+@pytest.mark.parametrize(
+    "change", [{"hold_out_fraction": 1.0}, {"pool": 3}, {"hold_out_facts": -1}]
+)
+def test_a_store_config_is_checked(change: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        StoreConfig(**change)

@@ -1,4 +1,4 @@
-"""An accepted batch by id: what to train on, select by, hold out for the exam, and withdraw."""
+"""A batch by id, split into training, validation, hold-out and retracted facts."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from lkge.data.names import MappedNames, NameTable
 from lkge.data.snapshots import Facts, no_facts
 from lkge.store.inbox import FactBatch
 
-FEWEST_TO_SELECT_BY = 5
-
 
 @dataclass(frozen=True)
-class Lesson:
-    """New facts in three parts, and those that no longer hold; `names` knows what is new. The
-    `index` counts the lessons of the graph from 0."""
+class UpdateSplit:
+    """New facts in three parts, each (k, 3), and the retracted ones. `names` has the new names;
+    `index` counts the updates of the graph from 0."""
 
     index: int
     train: Facts
-    select: Facts
-    exam: Facts
+    valid: Facts
+    hold_out: Facts
     retracted: Facts
     names: MappedNames
     warnings: tuple[str, ...]
 
     @property
     def new_facts(self) -> Facts:
-        """All that the batch brought and was not known."""
-        return np.concatenate([self.train, self.select, self.exam])
+        """All facts of the batch that were not known."""
+        return np.concatenate([self.train, self.valid, self.hold_out])
 
 
-def lesson_of(
+def split_batch(
     batch: FactBatch,
     index: int,
     names: MappedNames,
     answers: KnownAnswers,
     generator: np.random.Generator,
-) -> Lesson:
-    """The lesson of a batch in a graph with these names and known answers."""
+    min_validation_facts: int,
+) -> UpdateSplit:
+    """Split a batch in a graph with these names and known answers. Of the held-out facts one half
+    is for validation, unless that is fewer than `min_validation_facts`: then none is."""
     grown = _with_new(names, batch.added)
     added = _ids(batch.added, grown)
     fresh = added[~answers.contains(added)]
@@ -51,12 +51,13 @@ def lesson_of(
     retracted = _ids(named, names)
     retracted = retracted[answers.contains(retracted)]
     held = held_out(fresh, batch.valid, names, generator)
-    half = _to_select_by(len(held))
-    return Lesson(
+    half = len(held) - len(held) // 2
+    half = half if half >= min_validation_facts else 0
+    return UpdateSplit(
         index=index,
         train=np.delete(fresh, held, axis=0),
-        select=fresh[np.sort(held[:half])],
-        exam=fresh[np.sort(held[half:])],
+        valid=fresh[np.sort(held[:half])],
+        hold_out=fresh[np.sort(held[half:])],
         retracted=retracted,
         names=grown,
         warnings=tuple(
@@ -65,18 +66,11 @@ def lesson_of(
     )
 
 
-def _to_select_by(held: int) -> int:
-    """How many of the held-out facts select the best epoch: one half, but no few, whose MRR would
-    be chance; the others are for the exam."""
-    half = held - held // 2
-    return half if half >= FEWEST_TO_SELECT_BY else 0
-
-
 def held_out(
     facts: Facts, share: float, names: MappedNames, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The places of a random share of the facts, such that every entity and relation that `names`
-    does not know yet still has a fact to learn from."""
+    """The positions of a random share of the facts. Every entity and relation that is not in
+    `names` keeps at least one training fact."""
     wanted = round(share * len(facts))
     entities = np.bincount(facts[:, (0, 2)].ravel(), minlength=1)
     relations = np.bincount(facts[:, 1], minlength=1)
@@ -98,7 +92,7 @@ def held_out(
 
 
 def _with_new(names: MappedNames, facts: Sequence[Triple]) -> MappedNames:
-    """Names with those that are new in `facts`, in order of appearance."""
+    """`names` and the new names of `facts`, in order of appearance."""
     entities = list(dict.fromkeys(name for s, _, o in facts for name in (s, o)))
     relations = list(dict.fromkeys(relation for _, relation, _ in facts))
     return names.appended(

@@ -11,13 +11,22 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lkge.learning.board import Board, clock_time, render, sparkline, time_left
-from lkge.learning.display import JsonlLog, LiveDisplay, PlainLines, shown
-from lkge.learning.progress import (
+from lkge.training.display import (
+    LiveDisplay,
+    PlainLines,
+    ProgressState,
+    clock_time,
+    render,
+    shown,
+    sparkline,
+    time_left,
+)
+from lkge.training.events import (
     Compiling,
     EpochFinished,
     Evaluating,
     Event,
+    JsonlLog,
     RunFinished,
     RunStarted,
     SnapshotFinished,
@@ -68,16 +77,16 @@ STORY: list[Event] = [
 ]
 
 
-def board_after(events: list[Event]) -> Board:
-    board = Board()
+def state_after(events: list[Event]) -> ProgressState:
+    state = ProgressState()
     for event in events:
-        board.note(event)
-    return board
+        state.update(event)
+    return state
 
 
 def screen(events: list[Event], patience: int | None = 3) -> str:
     console = Console(record=True, width=100, file=io.StringIO())
-    console.print(render(board_after(events), 61.0, patience))
+    console.print(render(state_after(events), 61.0, patience))
     return console.export_text()
 
 
@@ -107,8 +116,8 @@ def test_before_a_run_starts_the_wait_for_the_kernels_is_explained() -> None:
 
 
 def test_a_new_snapshot_starts_a_new_curve() -> None:
-    board = board_after(STORY)
-    assert [each.valid_mrr for each in board.epochs] == [0.21]
+    state = state_after(STORY)
+    assert [each.valid_mrr for each in state.epochs] == [0.21]
 
 
 def test_while_testing_the_display_counts_queries_and_promises_no_time() -> None:
@@ -165,14 +174,14 @@ def test_every_moment_can_be_drawn(upto: int) -> None:
 
 def test_time_left_is_bounded_by_max_epochs_and_patience() -> None:
     events = [STORY[0], started(0), epoch(1), epoch(197, idle=1)]
-    left = time_left(board_after(events), patience=3)
+    left = time_left(state_after(events), patience=3)
     assert left is not None
     assert (left.soonest, left.snapshot, left.run) == (4.0, 6.0, 6.0 + 2 * 200 * 2.0)
-    assert time_left(board_after(events[:2]), patience=3) is None
+    assert time_left(state_after(events[:2]), patience=3) is None
 
 
 def test_time_left_never_has_its_soonest_after_its_latest() -> None:
-    left = time_left(board_after([STORY[0], started(0), epoch(199)]), patience=30)
+    left = time_left(state_after([STORY[0], started(0), epoch(199)]), patience=30)
     assert left is not None
     assert left.soonest == left.snapshot == 2.0
 

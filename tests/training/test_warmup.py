@@ -12,13 +12,13 @@ from lkge.kernels import (
     reconstruction,
     updates,
 )
-from lkge.learning.progress import Compiling, Event
-from lkge.learning.rehearsal import rehearse
+from lkge.training.events import Compiling, Event
+from lkge.training.warmup import warm_up
 
 
 def test_after_it_every_kernel_is_compiled() -> None:
     events: list[Event] = []
-    rehearse(RunConfig(), events.append)
+    warm_up(RunConfig(), events.append)
     assert events == [Compiling()]
     entered = [
         margin_facts._facts_pass,
@@ -34,19 +34,19 @@ def test_after_it_every_kernel_is_compiled() -> None:
 
 
 def test_a_method_has_its_own_kernels() -> None:
-    rehearse(RunConfig(method="lan"), lambda _: None)
+    warm_up(RunConfig(method="lan"), lambda _: None)
     entered = [attention._attend, attention._attend_to_all, attention_flow._flow_to_items]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
 
 
 def test_another_base_has_its_own_kernels() -> None:
     config = RunConfig(score="complex", objective="softmax", optimizer="adagrad", dim=7000)
-    rehearse(config, lambda _: None)
+    warm_up(config, lambda _: None)
     entered = [updates.adagrad, updates.scatter, updates.clear]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
 
 
 def test_the_torch_backend_needs_none() -> None:
     events: list[Event] = []
-    rehearse(RunConfig(backend="torch"), events.append)
+    warm_up(RunConfig(backend="torch"), events.append)
     assert events == []

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.learning.made import bytes_of, made_graph, quick, without_seconds
+from tests.training.made import bytes_of, made_graph, quick, without_seconds
 from torch import Tensor
 
 from lkge.config import RunConfig
-from lkge.learning.checkpoint import Checkpoints
-from lkge.learning.loop import Learned, Loop
-from lkge.learning.progress import EpochFinished, Event, Listener, RunStarted, ignore
 from lkge.methods import METHODS
 from lkge.methods.base import Method, State
+from lkge.training.checkpoint import Checkpoints
+from lkge.training.events import EpochFinished, Event, Listener, RunStarted, ignore
+from lkge.training.loop import Learned, Loop
 
 EVERY_METHOD = pytest.mark.parametrize("method", sorted(METHODS))
 NEVER = 1e9

@@ -1,4 +1,4 @@
-"""The mean of tables after each step, and a fit that answers with it."""
+"""The mean of tables after each step, and a training that ends with it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import math
 
 import pytest
 import torch
-from tests.learning.made import bytes_of, made_graph, quick
+from tests.training.made import bytes_of, made_graph, quick
 from torch import Tensor
 
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.evaluation.ranking import Validator
-from lkge.learning.average import Average
-from lkge.learning.fit import Fit
-from lkge.learning.progress import ignore
 from lkge.methods.base import Method
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient, Tables
+from lkge.training.average import Average
+from lkge.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -64,12 +63,13 @@ class Shown(Validator):
         return float(self.before + len(self.entities))
 
 
-def fit_of(epochs: int, before: int = 0) -> tuple[Fit, Watching, Shown]:
+def trainer_of(epochs: int, before: int = 0) -> tuple[Trainer, Watching, Shown]:
     config = quick(max_epochs=epochs, patience=9, averaging=True, score="complex")
     model, method, shown = Model(config), Watching(config), Shown(before)
-    snapshot = made_graph().snapshots[0]
-    model.grow(snapshot)
-    return Fit(model, method, snapshot, shown), method, shown
+    trainer = Trainer(model, method, made_graph().snapshots[0], shown)
+    trainer.prepare()
+    trainer.begin()
+    return trainer, method, shown
 
 
 def test_it_is_the_weighted_mean_of_all_steps() -> None:
@@ -102,34 +102,32 @@ def test_what_does_not_move_stays_bit_for_bit() -> None:
 
 
 def test_the_mean_is_validated_and_restored_while_the_last_step_learns_on() -> None:
-    fit, method, shown = fit_of(epochs=3)
-    fit.run(ignore, lambda: None)
-    assert len(method.seen) == fit.course.steps > 3
+    trainer, method, shown = trainer_of(epochs=3)
+    trainer.train()
+    assert len(method.seen) == trainer.progress.steps > 3
     torch.testing.assert_close(shown.entities[-1], method.mean())
-    torch.testing.assert_close(fit.model.tables.entity, method.mean())
-    assert not torch.equal(method.seen[-1], fit.model.tables.entity)
-    alone, unaveraged, _ = fit_of(epochs=3)
-    alone._mean = None
-    alone.run(ignore, lambda: None)
+    torch.testing.assert_close(trainer.model.tables.entity, method.mean())
+    assert not torch.equal(method.seen[-1], trainer.model.tables.entity)
+    alone, unaveraged, _ = trainer_of(epochs=3)
+    alone._average = None
+    alone.train()
     assert torch.equal(unaveraged.seen[-1], method.seen[-1])
 
 
 def test_without_averaging_the_last_step_answers() -> None:
     config = quick(max_epochs=2, patience=9)
     model, method, shown = Model(config), Watching(config), Shown()
-    snapshot = made_graph().snapshots[0]
-    model.grow(snapshot)
-    Fit(model, method, snapshot, shown).run(ignore, lambda: None)
+    Trainer(model, method, made_graph().snapshots[0], shown).run()
     assert torch.equal(model.tables.entity, method.seen[-1])
 
 
-def test_an_interrupted_fit_has_the_same_mean() -> None:
-    whole, _, _ = fit_of(epochs=4)
-    whole.run(ignore, lambda: None)
-    first, _, _ = fit_of(epochs=2)
-    first._epoch(ignore)
-    first._epoch(ignore)
-    again, _, _ = fit_of(epochs=4, before=2)
+def test_an_interrupted_training_has_the_same_mean() -> None:
+    whole, _, _ = trainer_of(epochs=4)
+    whole.train()
+    first, _, _ = trainer_of(epochs=2)
+    first._epoch()
+    first._epoch()
+    again, _, _ = trainer_of(epochs=4, before=2)
     again.load_state(*first.state())
-    again.run(ignore, lambda: None)
+    again.train()
     assert bytes_of(again.model.tables) == bytes_of(whole.model.tables)

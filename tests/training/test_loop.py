@@ -7,19 +7,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.learning.made import bytes_of, made_graph, names_of, quick, without_seconds
+from tests.training.made import bytes_of, made_graph, names_of, quick, without_seconds
 
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.errors import UnknownName
 from lkge.evaluation.ranking import Evaluator
 from lkge.evaluation.results import PROTOCOLS
-from lkge.learning.loop import Learned, Loop
-from lkge.learning.progress import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
 from lkge.methods import METHODS, Method
 from lkge.models.model import Model
 from lkge.models.predictor import TablePredictor
 from lkge.models.tables import Gradient, Tables
+from lkge.training.events import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
+from lkge.training.loop import Learned, Loop
 
 STEP = ["penalty", "adjust", "after_step"]
 ASKED_AGAIN = ("served", "served")

@@ -1,4 +1,4 @@
-"""Held-out facts: kept fairly, and ranked as a plain count would rank them."""
+"""The hold-out set is a fair sample, and its ranks are those of a plain count."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import TransE
-from lkge.store import exam
-from lkge.store.exam import Exam, candidates, mean_by_version, mean_drift, reciprocal_ranks
-from lkge.store.working import Rows
+from lkge.store.holdout import (
+    HoldOut,
+    mean_by_version,
+    mean_drift,
+    reciprocal_ranks,
+    sample_candidates,
+)
+from lkge.store.subgraph import Subgraph
 
 
 def random_facts(count: int, entities: int, seed: int = 0) -> Facts:
@@ -25,20 +30,21 @@ def random_facts(count: int, entities: int, seed: int = 0) -> Facts:
 def test_it_grows_and_remembers_which_version_brought_what() -> None:
     first, second = random_facts(5, 9), random_facts(4, 9, seed=1)
     both = (
-        Exam().grown(first, 1, np.random.default_rng(0)).grown(second, 2, np.random.default_rng(0))
+        HoldOut()
+        .grown(first, 1, np.random.default_rng(0), 99)
+        .grown(second, 2, np.random.default_rng(0), 99)
     )
     assert np.array_equal(both.facts[both.since == 1], first)
     assert np.array_equal(both.facts[both.since == 2], second)
-    assert np.array_equal(Exam.from_arrays(both.arrays()).facts, both.facts)
+    assert np.array_equal(HoldOut.from_arrays(both.arrays()).facts, both.facts)
 
 
-def test_too_many_are_thinned_at_random_but_never_reordered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(exam, "KEPT", 10)
+def test_too_many_are_thinned_at_random_but_never_reordered() -> None:
     first, second = random_facts(40, 30), random_facts(40, 30, seed=1)
     kept = (
-        Exam().grown(first, 1, np.random.default_rng(0)).grown(second, 2, np.random.default_rng(1))
+        HoldOut()
+        .grown(first, 1, np.random.default_rng(0), 10)
+        .grown(second, 2, np.random.default_rng(1), 10)
     )
     assert len(kept) == 10
     assert set(kept.since.tolist()) == {1, 2}
@@ -46,7 +52,7 @@ def test_too_many_are_thinned_at_random_but_never_reordered(
 
 
 def test_retracted_facts_are_no_longer_asked() -> None:
-    asked = Exam().grown(random_facts(6, 9), 1, np.random.default_rng(0))
+    asked = HoldOut().grown(random_facts(6, 9), 1, np.random.default_rng(0), 99)
     left = asked.without(asked.facts[:2])
     assert np.array_equal(left.facts, asked.facts[2:])
 
@@ -58,7 +64,7 @@ def test_ranks_are_those_of_a_plain_count() -> None:
     predictor = TablePredictor(entity, relation, TransE(), fused=True)
     known = random_facts(60, 30)
     asked = known[::5]
-    rows = Rows(np.unique(np.append(asked[:, (0, 2)], np.arange(0, 30, 2))).astype(np.int64), 0)
+    rows = Subgraph(np.unique(np.append(asked[:, (0, 2)], np.arange(0, 30, 2))).astype(np.int64), 0)
     local = TablePredictor(entity[rows.ids], relation, TransE(), fused=True)
     got = reciprocal_ranks(local, rows, asked, KnownAnswers.build([known]))
     answers = {tuple(fact) for fact in with_inverses(known).tolist()}
@@ -75,17 +81,16 @@ def test_ranks_are_those_of_a_plain_count() -> None:
         assert got[place] == pytest.approx(np.mean(expected))
 
 
-def test_candidates_are_all_or_a_sample_with_the_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_are_all_or_a_sample_with_the_asked() -> None:
     asked = np.array([[70, 0, 99]], dtype=np.int32)
-    assert len(candidates(asked, 100, np.random.default_rng(0))) == 100
-    monkeypatch.setattr(exam, "CANDIDATES", 10)
-    few = candidates(asked, 100, np.random.default_rng(0)).ids
+    assert len(sample_candidates(asked, 100, np.random.default_rng(0), 100)) == 100
+    few = sample_candidates(asked, 100, np.random.default_rng(0), 10).ids
     assert {70, 99} <= set(few.tolist())
     assert 10 <= len(few) <= 12
 
 
 def test_a_row_of_the_matrix() -> None:
-    asked = Exam(random_facts(4, 90), np.array([1, 1, 3, 3], dtype=np.int32))
+    asked = HoldOut(random_facts(4, 90), np.array([1, 1, 3, 3], dtype=np.int32))
     assert mean_by_version(asked, np.array([1.0, 0.5, 0.25, 0.25])) == {"1": 0.75, "3": 0.25}
 
 

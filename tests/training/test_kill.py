@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.learning.made import made_graph, quick
+from tests.training.made import made_graph, quick
 
 import lkge
 from lkge import api

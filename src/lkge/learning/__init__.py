@@ -1,1 +1,0 @@
-"""Learning snapshot by snapshot: the loop, one fit, the optimizer, checkpoints, progress."""

@@ -1,0 +1,1 @@
+"""Training: one snapshot, a run over snapshots, optimizers, checkpoints, events."""

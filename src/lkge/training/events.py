@@ -1,0 +1,160 @@
+"""Events of training, and their JSON Lines form. A listener is a function of an event."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """The kernels are loaded; they are compiled if they are not cached, in about half a minute."""
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Learning begins, or continues after `epochs_done` epochs of snapshot `snapshot`."""
+
+    dataset: str
+    method: str
+    snapshots: int
+    snapshot: int
+    epochs_done: int
+
+
+@dataclass(frozen=True)
+class SnapshotStarted:
+    """Snapshot `snapshot` (from 0) is about to be learned."""
+
+    snapshot: int
+    train_facts: int
+    entities: int
+    relations: int
+    max_epochs: int
+
+
+@dataclass(frozen=True)
+class EpochFinished:
+    """One pass over the training facts and one validation; `seconds` counts from the start of
+    the snapshot."""
+
+    snapshot: int
+    epoch: int
+    loss: float
+    valid_mrr: float
+    best_mrr: float
+    epochs_without_gain: int
+    facts_per_second: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """The model of snapshot `snapshot` is ranked on the test facts so far."""
+
+    snapshot: int
+    queries: int
+
+
+@dataclass(frozen=True)
+class SnapshotFinished:
+    """Snapshot learned and evaluated; MRR on the union of tests so far, per protocol."""
+
+    snapshot: int
+    epochs: int
+    best_epoch: int
+    valid_mrr: float
+    paper_mrr: float
+    current_mrr: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """All snapshots are learned."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class VersionPublished:
+    """A living graph has a new version, which has learned batch `batch`."""
+
+    version: int
+    batch: int
+
+
+Event = (
+    Compiling
+    | RunStarted
+    | SnapshotStarted
+    | EpochFinished
+    | Evaluating
+    | SnapshotFinished
+    | RunFinished
+    | VersionPublished
+)
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """A listener that does nothing."""
+
+
+class JsonlLog:
+    """Appends each event to a file, one JSON object a line with its type and UTC time.
+
+    An incomplete last line, which a killed run may leave, is removed before the first event.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._checked = False
+
+    def __call__(self, event: Event) -> None:
+        if not self._checked:
+            _remove_incomplete_line(self._path)
+            self._checked = True
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json_line(event))
+
+
+class JsonLines:
+    """Writes each event to a stream, as `JsonlLog` does to a file."""
+
+    def __init__(self, stream: IO[str]):
+        self._stream = stream
+
+    def __call__(self, event: Event) -> None:
+        self._stream.write(json_line(event))
+        self._stream.flush()
+
+
+def json_line(event: Event) -> str:
+    """An event with its type and UTC time as a line of JSON."""
+    record = {
+        "type": type(event).__name__,
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **{name: _json_number(value) for name, value in asdict(event).items()},
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _json_number(value: Any) -> Any:
+    """JSON has no nan or infinity: they become null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _remove_incomplete_line(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with path.open("r+b") as file:
+            file.truncate(whole)

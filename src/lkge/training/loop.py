@@ -1,0 +1,203 @@
+"""A benchmark run: a method learns the snapshots of a growing graph and is evaluated after each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from lkge import provenance
+from lkge.config import RunConfig
+from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
+from lkge.evaluation.ranking import Evaluator, Validator
+from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.methods import method_named
+from lkge.methods.base import Method
+from lkge.models.model import Model
+from lkge.models.predictor import Predictor
+from lkge.models.tables import Tables
+from lkge.training import events
+from lkge.training.checkpoint import TRAINING, Checkpoints, CheckpointSaver, Saved
+from lkge.training.trainer import Trainer, TrainingResult, learned_tensors, restore
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A finished run: results, model and method."""
+
+    results: Results
+    model: Model
+    method: Method
+
+    @property
+    def tables(self) -> Tables:
+        """The inference parameters."""
+        return self.method.served(self.model)
+
+    @property
+    def predictor(self) -> Predictor:
+        """The predictor, without names."""
+        return self.method.predictor(self.model)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that was learned, for a file; `trainer.restored` is the inverse."""
+        return learned_tensors(self.model, self.method)
+
+
+class Loop:
+    """One method on one growing graph, from the first snapshot or from a checkpoint.
+
+    A checkpoint of an epoch is written `seconds_between_checkpoints` after the last one.
+    """
+
+    def __init__(
+        self,
+        graph: GrowingGraph,
+        config: RunConfig,
+        checkpoints: Checkpoints | None = None,
+        listener: events.Listener = events.ignore,
+        seconds_between_checkpoints: float = 2.0,
+    ) -> None:
+        self.graph = graph
+        self.config = config
+        self.results = Results(
+            graph.name,
+            config.method.name,
+            config.to_dict(),
+            provenance=provenance.provenance(),
+            data_digest=graph.digest(),
+        )
+        self._model = Model(config)
+        self._method: Method = method_named(config.method.name)(config)
+        self._evaluator = Evaluator(graph)
+        self._checkpoints = checkpoints
+        self.listener = listener
+        self._interval = seconds_between_checkpoints
+
+    def run(self) -> Learned:
+        """Learn all snapshots that are not learned yet."""
+        saved = self._checkpoints.load() if self._checkpoints else None
+        if saved is None:
+            self._save_start()
+        else:
+            before = Results.from_json(saved.progress["results"])
+            record = provenance.continued(before.provenance, self.results.provenance)
+            self.results = dataclasses.replace(before, provenance=record)
+            restore(self._model, self._method, saved.start)
+        first = len(self.results.snapshots)
+        self.listener(
+            events.RunStarted(
+                dataset=self.graph.name,
+                method=self.config.method.name,
+                snapshots=len(self.graph),
+                snapshot=first,
+                epochs_done=saved.training["epochs"] if saved and saved.epoch else 0,
+            )
+        )
+        for snapshot in self.graph.snapshots[first:]:
+            self._learn(snapshot, saved)
+            saved = None
+        self.listener(events.RunFinished(self.results.seconds))
+        return Learned(self.results, self._model, self._method)
+
+    def _learn(self, snapshot: Snapshot, saved: Saved | None) -> None:
+        """Train one snapshot; evaluate before (forward transfer) and after.
+
+        The trainer gets the snapshot without its test facts.
+        """
+        validator = Validator(self.graph.snapshots[: snapshot.index + 1])
+        trainer = Trainer(
+            self._model,
+            self._method,
+            dataclasses.replace(snapshot, test=no_facts()),
+            validator,
+            listener=self.listener,
+            saver=self._saver(),
+        )
+        trainer.prepare()
+        forward = self._evaluate(snapshot.index, [snapshot.index]) if snapshot.index else []
+        trainer.begin(saved)
+        trainer.train()
+        result = trainer.finish()
+        row = self._evaluate(snapshot.index, range(snapshot.index + 1))
+        self.results = _extended(
+            self.results, self._record(snapshot, result, validator), row, forward
+        )
+        self._save_start()
+        self.listener(_last_finished(self.results))
+
+    def _evaluate(self, i: int, tests: Sequence[int]) -> list[dict[str, Accuracy]]:
+        """h[i, j] for each j of `tests`; after `prepare` of snapshot i it is h[i-1, i]."""
+        queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
+        self.listener(events.Evaluating(i, queries))
+        return self._evaluator.accuracies(self._method.predictor(self._model), i, tests)
+
+    def _record(
+        self, snapshot: Snapshot, result: TrainingResult, validator: Validator
+    ) -> SnapshotRecord:
+        return SnapshotRecord(
+            index=snapshot.index,
+            new_facts=snapshot.num_facts,
+            train_facts=len(snapshot.train),
+            entities=snapshot.num_entities,
+            relations=snapshot.num_relations,
+            epochs=result.epochs,
+            best_epoch=result.best_epoch,
+            valid_mrr=result.valid_mrr,
+            seconds=result.seconds,
+            validation_seconds=result.validation_seconds,
+            carried_bytes=self._method.carried_bytes(),
+            union_valid_mrr=validator.union_mrr(self._method.predictor(self._model)),
+            note=self._method.note(),
+        )
+
+    def _save_start(self) -> None:
+        if self._checkpoints is not None:
+            tensors = learned_tensors(self._model, self._method)
+            self._checkpoints.save_start(tensors, {**self._progress(), TRAINING: None})
+
+    def _saver(self) -> CheckpointSaver | None:
+        if self._checkpoints is None:
+            return None
+        return CheckpointSaver(self._checkpoints, self._interval, self._progress())
+
+    def _progress(self) -> dict[str, Any]:
+        return {"results": self.results.to_json()}
+
+
+def _extended(
+    results: Results,
+    record: SnapshotRecord,
+    row: list[dict[str, Accuracy]],
+    forward: list[dict[str, Accuracy]],
+) -> Results:
+    """Results with one more snapshot: its record, its row of h, and h[i-1, i] if there is any."""
+    before = results.protocols
+    return dataclasses.replace(
+        results,
+        snapshots=(*results.snapshots, record),
+        protocols={
+            name: ProtocolResult(
+                matrix=(*before[name].matrix, tuple(cell[name] for cell in row)),
+                forward=(*before[name].forward, *(cell[name] for cell in forward)),
+            )
+            for name in PROTOCOLS
+        },
+    )
+
+
+def _last_finished(results: Results) -> events.SnapshotFinished:
+    """The last snapshot of the results as an event."""
+    record = results.snapshots[-1]
+    return events.SnapshotFinished(
+        snapshot=record.index,
+        epochs=record.epochs,
+        best_epoch=record.best_epoch,
+        valid_mrr=record.valid_mrr,
+        paper_mrr=results.protocols["paper"].final.mrr,
+        current_mrr=results.protocols["current"].final.mrr,
+        seconds=record.seconds,
+    )

@@ -1,0 +1,367 @@
+"""The trainer learns one snapshot. Benchmark runs and updates of a living graph both use it.
+
+Its phases, in order:
+
+    prepare   method.retract, method.grow    afterwards the model has rows for all that is new
+    begin     method.begin, optimizer        an interrupted training is resumed here
+    train     epochs of steps, a validation after each, early stopping, best epoch restored
+    finish    method.end
+
+A step is the same for every method:
+
+    batch → gradient of the loss → method.penalty → method.adjust → optimizer
+          → method.after_step → parameter average
+
+The tables that are validated and restored are the averaged ones, if the settings want an average.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+from torch import Tensor
+
+from lkge.config import RunConfig
+from lkge.data.batches import Batch, batches, question_batches, refutations
+from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
+from lkge.errors import RunError
+from lkge.evaluation.ranking import Validator
+from lkge.methods import method_named
+from lkge.methods.base import Method, State
+from lkge.models.model import TRAIN, Model, stream
+from lkge.models.tables import Gradient, Tables
+from lkge.training.average import Average
+from lkge.training.checkpoint import CheckpointSaver, Saved, with_prefix, without_prefix
+from lkge.training.events import EpochFinished, Listener, SnapshotStarted, ignore
+from lkge.training.optimizers import Optimizer, clear, grown, optimizer_of
+
+
+@dataclass
+class TrainingProgress:
+    """Epochs done, the best of them, and the time taken.
+
+    `best_mrr` is the best validation MRR; without validation facts, the least training loss,
+    negated. `gain_mrr` is the value that the next epoch must exceed to count as a gain.
+    """
+
+    epochs: int = 0
+    best_epoch: int = 0
+    best_mrr: float = -math.inf
+    steps: int = 0
+    gain_epoch: int = 0
+    gain_mrr: float = -math.inf
+    seconds: float = 0.0
+    validation_seconds: float = 0.0
+
+    @property
+    def epochs_without_gain(self) -> int:
+        """Epochs since the last gain."""
+        return self.epochs - self.gain_epoch
+
+    @property
+    def is_at_best(self) -> bool:
+        """Whether the last epoch is the best."""
+        return self.epochs == self.best_epoch
+
+    def is_gain(self, mrr: float, share: float) -> bool:
+        """Whether mrr > gain_mrr + share · |gain_mrr|."""
+        return not math.isfinite(self.gain_mrr) or mrr > self.gain_mrr + share * abs(self.gain_mrr)
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What the training of a snapshot came to; `valid_mrr` is nan without validation facts."""
+
+    epochs: int
+    best_epoch: int
+    valid_mrr: float
+    seconds: float
+    validation_seconds: float
+
+
+@dataclass(frozen=True)
+class _Best:
+    """Copies of all that goes back to the best epoch."""
+
+    tables: Tables
+    working: State
+    optimizer: State
+
+
+class Trainer:
+    """Trains `model` with `method` on `snapshot`, which has no test facts.
+
+    retracted     facts (k, 3) that no longer hold: their score is lowered
+    saver         saves the state after an epoch
+    num_entities  reported in events; default: those of the snapshot
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        method: Method,
+        snapshot: Snapshot,
+        validator: Validator,
+        retracted: Facts | None = None,
+        listener: Listener = ignore,
+        saver: CheckpointSaver | None = None,
+        num_entities: int | None = None,
+    ) -> None:
+        self.model = model
+        self.method = method
+        self.snapshot = snapshot
+        self.progress = TrainingProgress()
+        self._validator = validator
+        self._retracted = no_facts() if retracted is None else retracted
+        self._listener = listener
+        self._saver = saver
+        self._num_entities = num_entities or snapshot.num_entities
+        self._config = model.config
+        self._seconds_outside_epochs = 0.0
+        self._best: _Best | None = None
+
+    def run(self, saved: Saved | None = None) -> TrainingResult:
+        """All phases."""
+        self.prepare()
+        self.begin(saved)
+        self.train()
+        return self.finish()
+
+    def prepare(self) -> None:
+        """Retract facts, and add rows for new entities and relations."""
+        with self._timed():
+            if len(self._retracted):
+                self.method.retract(self._retracted)
+            self.method.grow(self.model, self.snapshot)
+
+    def begin(self, saved: Saved | None = None) -> None:
+        """Get ready for the first epoch, or for the one after the last saved epoch."""
+        with self._timed():
+            model, method, snapshot = self.model, self.method, self.snapshot
+            method.begin(model, snapshot)
+            self._edges = with_inverses(method.facts(snapshot))
+            self._retracted_edges = with_inverses(self._retracted)
+            self._num_edges = len(self._edges) + len(self._retracted_edges)
+            self._valid: Facts = method.validation(snapshot)
+            model.expect(max(1.0, method.facts_per_entity(self._edges, snapshot)))
+            self._objective = method.objective(model)
+            self._optimizer: Optimizer = optimizer_of(self._config, model.tables, model.fused)
+            self._carries_optimizer = self._load_carried_optimizer(method.optimizer_state())
+            self._gradient = Gradient.like(model.tables)
+            self._average = (
+                Average.of(model.tables) if self._config.training.parameter_averaging else None
+            )
+        if saved is not None and saved.epoch is not None and saved.training:
+            self.load_state(saved.epoch, saved.training)
+
+    def train(self) -> None:
+        """Epochs until validation no longer gains; then the best epoch is restored."""
+        self._listener(
+            SnapshotStarted(
+                snapshot=self.snapshot.index,
+                train_facts=self.num_facts,
+                entities=self._num_entities,
+                relations=self.snapshot.num_relations,
+                max_epochs=self._config.training.max_epochs,
+            )
+        )
+        while not self._finished():
+            self._epoch()
+            if self._saver is not None:
+                self._saver.save(self.state)
+        if self._best is not None:
+            self.model.tables = self._best.tables
+            self.method.load_working_state(self._best.working)
+        if self._carries_optimizer:
+            best = self._best.optimizer if self._best else {}
+            self.method.keep_optimizer(best or self._optimizer.state())
+
+    def finish(self) -> TrainingResult:
+        """The method updates what it carries over."""
+        with self._timed():
+            self.method.end(self.model, self.snapshot)
+        progress = self.progress
+        return TrainingResult(
+            progress.epochs,
+            progress.best_epoch,
+            self.best_valid_mrr,
+            progress.seconds + self._seconds_outside_epochs,
+            progress.validation_seconds,
+        )
+
+    @property
+    def num_facts(self) -> int:
+        """The facts to train on, without inverses."""
+        return len(self._edges) // 2
+
+    @property
+    def best_valid_mrr(self) -> float:
+        """The best validation MRR so far; nan without validation facts."""
+        validated = self.progress.epochs and len(self._valid)
+        return self.progress.best_mrr if validated else math.nan
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and plain data from which `load_state` continues bit for bit."""
+        tensors = self.model.tables.named("tables") | self._optimizer.state()
+        tensors |= with_prefix("working.", self.method.working_state())
+        if self._average is not None:
+            tensors |= self._average.tables.named("mean")
+        if not self.progress.is_at_best and self._best is not None:
+            tensors |= self._best.tables.named("best")
+            tensors |= with_prefix("best-working.", self._best.working)
+            tensors |= with_prefix("best-optimizer.", self._best.optimizer)
+        return tensors, asdict(self.progress)
+
+    def load_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        self.progress = TrainingProgress(**progress)
+        self.model.tables = Tables.from_named(tensors, "tables").clone()
+        self._optimizer.load_state(tensors)
+        self.method.load_working_state(without_prefix("working.", tensors))
+        if self._average is not None:
+            self._average = Average(Tables.from_named(tensors, "mean").clone())
+        if self.progress.is_at_best:
+            self._best = self._copies()
+        else:
+            self._best = _Best(
+                Tables.from_named(tensors, "best").clone(),
+                without_prefix("best-working.", tensors),
+                without_prefix("best-optimizer.", tensors),
+            )
+
+    def _finished(self) -> bool:
+        progress, method = self.progress, self.method
+        no_gain = progress.epochs_without_gain >= method.patience(self.snapshot)
+        return (
+            not self._num_edges
+            or progress.epochs >= self._config.training.max_epochs
+            or (no_gain and progress.epochs >= method.fewest_epochs)
+        )
+
+    def _epoch(self) -> None:
+        started = time.perf_counter()
+        loss = self._train_epoch()
+        trained = time.perf_counter()
+        mrr = self._validate()
+        ended = time.perf_counter()
+        progress = self.progress
+        progress.epochs += 1
+        progress.seconds += ended - started
+        progress.validation_seconds += ended - trained
+        value = mrr if not math.isnan(mrr) else -loss
+        if value > progress.best_mrr or self._best is None:
+            progress.best_mrr, progress.best_epoch = value, progress.epochs
+            self._best = self._copies()
+        if progress.is_gain(value, self._config.training.min_relative_gain):
+            progress.gain_mrr, progress.gain_epoch = value, progress.epochs
+        self._listener(
+            EpochFinished(
+                snapshot=self.snapshot.index,
+                epoch=progress.epochs,
+                loss=loss,
+                valid_mrr=mrr,
+                best_mrr=self.best_valid_mrr,
+                epochs_without_gain=progress.epochs_without_gain,
+                facts_per_second=self._num_edges / (trained - started),
+                seconds=progress.seconds,
+            )
+        )
+
+    def _train_epoch(self) -> float:
+        """One pass over the facts; the mean loss of a fact."""
+        model, total = self.model, 0.0
+        for batch in self._batches():
+            loss = self._objective.add_gradient(model.tables, batch, self._gradient)
+            loss += self.method.penalty(model, self._gradient)
+            self.method.adjust(model, self._gradient)
+            self._optimizer.apply(model.tables, self._gradient)
+            self.method.after_step(model, self._gradient)
+            self.progress.steps += 1
+            if self._average is not None:
+                self._average.update(model.tables, self.progress.steps)
+            clear(self._gradient, model.fused)
+            if not math.isfinite(loss):
+                raise RunError("the loss is no longer finite; lower --learning-rate")
+            total += loss * len(batch)
+        return total / self._num_edges
+
+    def _batches(self) -> Iterator[Batch]:
+        """One epoch: the facts, then the retracted facts."""
+        config = self._config
+        generator = stream(config.training.seed, TRAIN, self.snapshot.index, self.progress.epochs)
+        negatives = self.method.negatives(self.model)
+        size, entities = self.method.batch_size(self._num_edges), self.snapshot.num_entities
+        return chain(
+            batches(
+                self._edges,
+                size,
+                negatives,
+                entities,
+                generator,
+                config.training.negatives_shared_by,
+            )
+            if negatives
+            else question_batches(
+                self._edges, size, generator, entities, config.training.candidate_fraction
+            ),
+            refutations(self._retracted_edges, size, max(1, negatives), entities, generator),
+        )
+
+    @property
+    def _inference_tables(self) -> Tables:
+        """The tables that would be used for inference if training ended now."""
+        return self.model.tables if self._average is None else self._average.tables
+
+    def _validate(self) -> float:
+        training, self.model.tables = self.model.tables, self._inference_tables
+        predictor = self.method.predictor(self.model)
+        mrr = self._validator.mrr(predictor, self._valid, self.snapshot)
+        self.model.tables = training
+        return mrr
+
+    def _copies(self) -> _Best:
+        """The current epoch as the best."""
+        optimizer = self._optimizer.state() if self._carries_optimizer else {}
+        return _Best(
+            self._inference_tables.clone(), _cloned(self.method.working_state()), _cloned(optimizer)
+        )
+
+    def _load_carried_optimizer(self, carried: State | None) -> bool:
+        """Load the optimizer state of the last snapshot; whether the method carries it."""
+        if carried:
+            self._optimizer.load_state(grown(carried, self._optimizer.state()))
+        return carried is not None
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self._seconds_outside_epochs += time.perf_counter() - started
+
+
+def restored(config: RunConfig, tensors: Mapping[str, Tensor]) -> tuple[Model, Method]:
+    """Model and method from the tensors of `learned_tensors`."""
+    model, method = Model(config), method_named(config.method.name)(config)
+    restore(model, method, tensors)
+    return model, method
+
+
+def restore(model: Model, method: Method, tensors: Mapping[str, Tensor]) -> None:
+    """Load the tensors of `learned_tensors`."""
+    model.tables = Tables.from_named(tensors, "tables")
+    method.load_state(without_prefix("method.", tensors))
+
+
+def learned_tensors(model: Model, method: Method) -> dict[str, Tensor]:
+    """The tables of the model and the state of the method, for a file."""
+    return model.tables.named("tables") | with_prefix("method.", method.state())
+
+
+def _cloned(tensors: Mapping[str, Tensor]) -> State:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
