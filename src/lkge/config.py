@@ -25,7 +25,7 @@ def setting(
 ) -> Any:
     """A field of a section: its default, what it does, and the losses that use it. `grid` are the
     values that `lkge tune` tries; `bounds` are those of pydantic, such as ge=0."""
-    extra = {"losses": losses, "grid": tuple(grid)}
+    extra: dict[str, Any] = {"losses": losses, "grid": tuple(grid)}
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 

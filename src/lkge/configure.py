@@ -9,14 +9,16 @@ the presets `living` and `living-paper`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from lkge.config import SECTIONS, RunConfig, losses_of
 from lkge.errors import LkgeError, SettingsError
 from lkge.methods import method_named
+
+T = TypeVar("T")
 
 EVERGREEN: Mapping[str, Any] = MappingProxyType(
     {
@@ -257,7 +259,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
 
 
-def _named(path: Path, read: Any) -> Any:
+def _named(path: Path, read: Callable[[], T]) -> T:
     """What `read` gives; its errors name the file."""
     try:
         return read()

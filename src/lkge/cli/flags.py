@@ -55,7 +55,7 @@ def config_from(
 
 def _by_section(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Flags under the names that files use, so that one replaces the other."""
-    sections = {DatasetConfig: "dataset", MethodConfig: "method"}
+    sections: dict[type[Any], str] = {DatasetConfig: "dataset", MethodConfig: "method"}
     sections |= {ModelConfig: "model", TrainingConfig: "training"}
     places = {flag: f"{sections[kind]}.{name}" for flag, (kind, name) in COMMON.items()}
     return {places.get(name, name): value for name, value in flags.items()}

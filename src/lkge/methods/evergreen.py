@@ -319,9 +319,8 @@ class Evergreen(Method):
 
     def _softmax_score(self) -> Bilinear | None:
         """The score, where the loss is a softmax over all entities by matrix products."""
-        score = score_of(self.run)
-        by_products = isinstance(score, Bilinear) and self.run.training.loss == "softmax"
-        return score if by_products else None
+        score, loss = score_of(self.run), self.run.training.loss
+        return score if isinstance(score, Bilinear) and loss == "softmax" else None
 
     def _empty_replay_model(self) -> ReplayModel | None:
         """A replay model of no facts; of ComplEx where the score is not a matrix product."""

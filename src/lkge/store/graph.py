@@ -32,9 +32,12 @@ class LivingGraph:
     this object adds, rolls back or refreshes."""
 
     def __init__(
-        self, folder: Path | str, version: int | None = None, config: StoreConfig | None = None
+        self,
+        folder: Path | str,
+        version: int | None = None,
+        store_config: StoreConfig | None = None,
     ) -> None:
-        self.config = config or StoreConfig()
+        self.store_config = store_config or StoreConfig()
         self.reader: Reader = open_reader(folder, version)
         self.store: Store = self.reader.store
 
@@ -115,7 +118,7 @@ class LivingGraph:
         with writing(self.store, "add"):
             self.store.tidy()
             self.store.next_version()  # facts that could not be learned now are not taken in
-            share = self.config.hold_out_fraction if valid is None else valid
+            share = self.store_config.hold_out_fraction if valid is None else valid
             batch = accept(self.store, _triples(facts), _triples(retract), share, source)
             records = self._learn_waiting(listener)
         return next(record for record in records if record.batch == batch.number)
@@ -156,7 +159,7 @@ class LivingGraph:
         checkpoints = Checkpoints(
             self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
         )
-        new = update_version(self.reader, batch, self.config, listener, checkpoints)
+        new = update_version(self.reader, batch, self.store_config, listener, checkpoints)
         self.store.publish(new.manifest.version, new.files, new.manifest)
         discard(self.store, batch.number)
         checkpoints.remove()
@@ -169,12 +172,12 @@ def create(
     folder: Path | str,
     initial: InitialVersion,
     options: Options,
-    config: StoreConfig | None = None,
+    store_config: StoreConfig | None = None,
 ) -> LivingGraph:
     """A new living graph; its folder appears, with its first version, in one act."""
     config = initial.config.to_dict()
     Store.create(folder, config, options, initial.files(), initial.manifest())
-    return LivingGraph(folder, config=config)
+    return LivingGraph(folder, store_config=store_config)
 
 
 def _triples(source: Source) -> list[Triple]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lkge import provenance
 from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.names import MappedNames
@@ -69,6 +70,7 @@ class InitialVersion:
             version=0,
             last_batch=0,
             config=self.config.to_dict(),
+            provenance=provenance.provenance(),
             calibration=UNKNOWN,
             log=(record,),
             updates=self.updates,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.config import RunConfig
+from lkge.configure import from_tree
 from lkge.data.answers import KnownAnswers
 from lkge.data.formats import Triple
 from lkge.data.names import MappedNames
@@ -73,7 +73,7 @@ class Reader:
         self.store = store
         self.version = version
         self.manifest: Manifest = store.manifest(version)
-        self.config = RunConfig().with_changes(self.manifest.config)
+        self.config = from_tree(self.manifest.config)
         self.curve = Curve(*self.manifest.calibration)
         self.names = MappedNames.from_arrays(self._mapped(versions.NAMES))
         self.answers = KnownAnswers.from_arrays(self._mapped(versions.KNOWN))

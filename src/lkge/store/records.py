@@ -105,16 +105,17 @@ class VersionRecord:
 @dataclass(frozen=True, config=STRICT)
 class Manifest:
     """A version: the last batch that was learned, settings, slope and offset of the calibration
-    curve, checksums of its files, the log up to this version, and how many updates (or snapshots
-    of a run) its model has learned."""
+    curve, checksums of its files, the log up to this version, how many updates (or snapshots of a
+    run) its model has learned, and which code made it."""
 
     version: int
     last_batch: int
-    config: dict[str, Any]
+    config: dict[str, Any] = Field(validation_alias="settings", serialization_alias="settings")
     calibration: tuple[Number, Number]
     files: dict[str, FileChecksum] = field(default_factory=dict)
     log: tuple[VersionRecord, ...] = ()
     updates: int = Field(default=0, validation_alias="lessons", serialization_alias="lessons")
+    provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if [record.version for record in self.log] != list(range(self.version + 1)):
@@ -133,7 +134,7 @@ class Options:
 class Root:
     """Settings and options that a store was made with."""
 
-    config: dict[str, Any]
+    config: dict[str, Any] = Field(validation_alias="settings", serialization_alias="settings")
     options: Options
 
 

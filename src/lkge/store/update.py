@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lkge import provenance
 from lkge.data.answers import KnownAnswers
 from lkge.data.snapshots import Snapshot, no_facts, with_inverses
 from lkge.evaluation.ranking import Validator
@@ -96,20 +97,20 @@ class Evaluation:
 def update_version(
     reader: Reader,
     batch: FactBatch,
-    config: StoreConfig,
+    store_config: StoreConfig,
     listener: Listener,
     checkpoints: Checkpoints,
 ) -> NewVersion:
     """All steps. The same version and batch give the same bytes."""
-    split = split_update(reader, batch, config)
-    subgraph = subgraph_of(reader, split, config)
-    result = train_update(reader, split, subgraph, config, listener, checkpoints)
+    split = split_update(reader, batch, store_config)
+    subgraph = subgraph_of(reader, split, store_config)
+    result = train_update(reader, split, subgraph, store_config, listener, checkpoints)
     model = subgraph.merged_arrays(reader.model_arrays, result.tensors, reader.num_entities)
     inference = _merged_inference(reader, result)
     known = _known_answers(reader, split)
-    evaluation = evaluate_update(reader, split, result, inference, known, config, listener)
+    evaluation = evaluate_update(reader, split, result, inference, known, store_config, listener)
     curve = _calibrate(reader, evaluation)
-    record = _record(reader, batch, split, result, known, evaluation, config)
+    record = _record(reader, batch, split, result, known, evaluation, store_config)
     files: dict[str, dict[str, Array]] = {
         versions.MODEL: model,
         versions.NAMES: dict(split.names.arrays()),
@@ -122,12 +123,13 @@ def update_version(
         updates=split.index + 1,
         last_batch=batch.number,
         calibration=curve,
+        provenance=provenance.provenance(),
         log=(*reader.log, record),
     )
     return NewVersion(files | ({versions.INFERENCE: inference} if inference else {}), manifest)
 
 
-def split_update(reader: Reader, batch: FactBatch, config: StoreConfig) -> UpdateSplit:
+def split_update(reader: Reader, batch: FactBatch, store_config: StoreConfig) -> UpdateSplit:
     """Step 1: the batch by id, in four parts."""
     return split_batch(
         batch,
@@ -135,17 +137,19 @@ def split_update(reader: Reader, batch: FactBatch, config: StoreConfig) -> Updat
         reader.names,
         reader.answers,
         _stream(reader, HOLD_OUT),
-        config.min_validation_facts,
+        store_config.min_validation_facts,
     )
 
 
-def subgraph_of(reader: Reader, split: UpdateSplit, config: StoreConfig) -> Subgraph:
+def subgraph_of(reader: Reader, split: UpdateSplit, store_config: StoreConfig) -> Subgraph:
     """Step 2: the rows to train; all rows if the method does not support partial updates."""
     old, total, config = reader.num_entities, split.names.num_entities, reader.config
     if not method_named(config.method.name)(config).rowwise:
         return whole_graph(old, total)
     facts = np.concatenate([split.train, split.valid, split.retracted])
-    sample = max(config.subgraph_entities, config.subgraph_entities_per_fact * len(facts))
+    sample = max(
+        store_config.subgraph_entities, store_config.subgraph_entities_per_fact * len(facts)
+    )
     return choose_subgraph(facts, old, total, _stream(reader, POOL), sample)
 
 
@@ -153,7 +157,7 @@ def train_update(
     reader: Reader,
     split: UpdateSplit,
     subgraph: Subgraph,
-    config: StoreConfig,
+    store_config: StoreConfig,
     listener: Listener,
     checkpoints: Checkpoints,
 ) -> UpdateResult:
@@ -162,7 +166,7 @@ def train_update(
     started = time.perf_counter()
     config = reader.config
     if not len(split.valid):
-        config = dataclasses.replace(config, patience=config.training.max_epochs)
+        config = config.with_changes({"patience": config.training.max_epochs})
     model, method = restored(config, subgraph.rows(reader.model_arrays))
     snapshot = Snapshot(
         index=split.index,
@@ -181,7 +185,7 @@ def train_update(
         Validator([snapshot], KnownAnswers.build([known])),
         retracted=subgraph.local(split.retracted),
         listener=listener,
-        saver=CheckpointSaver(checkpoints, config.seconds_between_checkpoints),
+        saver=CheckpointSaver(checkpoints, store_config.seconds_between_checkpoints),
         num_entities=split.names.num_entities,
     )
     epochs = trainer.run(checkpoints.load()).epochs
@@ -214,19 +218,19 @@ def evaluate_update(
     result: UpdateResult,
     inference: dict[str, Array] | None,
     known: KnownAnswers,
-    config: StoreConfig,
+    store_config: StoreConfig,
     listener: Listener,
 ) -> Evaluation:
     """Step 5: ranks of the hold-out facts."""
     version, total = reader.version + 1, split.names.num_entities
     hold_out = reader.hold_out.without(split.retracted).grown(
-        split.hold_out, version, _stream(reader, EXAMINE, 0), config.hold_out_facts
+        split.hold_out, version, _stream(reader, EXAMINE, 0), store_config.hold_out_facts
     )
     if inference is None:
         candidates, predictor = whole_graph(total, total), result.predictor
     else:
         candidates = holdout.sample_candidates(
-            hold_out.facts, total, _stream(reader, EXAMINE, 1), config.evaluation_candidates
+            hold_out.facts, total, _stream(reader, EXAMINE, 1), store_config.evaluation_candidates
         )
         predictor = _over(candidates, result.predictor, inference[ENTITY])
     listener(Evaluating(split.index, 2 * len(hold_out)))
@@ -269,7 +273,7 @@ def _record(
     result: UpdateResult,
     known: KnownAnswers,
     evaluation: Evaluation,
-    config: StoreConfig,
+    store_config: StoreConfig,
 ) -> VersionRecord:
     """Step 7: the line of the log."""
     names, before = split.names, reader.names
@@ -294,7 +298,7 @@ def _record(
         touched=touched,
         epochs=result.epochs,
         seconds=result.seconds,
-        warnings=(*split.warnings, *_forgetting(evaluation, config)),
+        warnings=(*split.warnings, *_forgetting(evaluation, store_config)),
         source=batch.source,
         batch=batch.number,
     )
@@ -310,11 +314,11 @@ def _drift(reader: Reader, result: UpdateResult) -> tuple[int, float]:
     return len(changed), holdout.mean_drift(*rows)
 
 
-def _forgetting(evaluation: Evaluation, config: StoreConfig) -> list[str]:
+def _forgetting(evaluation: Evaluation, store_config: StoreConfig) -> list[str]:
     before, after = evaluation.mrr_old_before, evaluation.mrr_old
-    if len(evaluation.reciprocals_before) < config.min_facts_for_warning:
+    if len(evaluation.reciprocals_before) < store_config.min_facts_for_warning:
         return []
-    if after >= (1 - config.forgetting_warning) * before:
+    if after >= (1 - store_config.forgetting_warning) * before:
         return []
     return [
         f"old held-out facts fell from MRR {before:.3f} to {after:.3f}; "

@@ -52,9 +52,7 @@ def _row(dataset: str, pairs: Sequence[Pair]) -> Row:
 
 def _pairs(one: str, other: str, group: Sequence[Entry]) -> list[Pair]:
     """Pairs of runs of both systems with the same seed."""
-    runs = {
-        entry.spec.name: {run.seed: run for run in entry.system.runs} for entry in group
-    }
+    runs = {entry.spec.name: {run.seed: run for run in entry.system.runs} for entry in group}
     mine, theirs = runs.get(one, {}), runs.get(other, {})
     return [(mine[seed], theirs[seed]) for seed in mine if seed in theirs]
 

@@ -14,22 +14,16 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from lkge.config import RunConfig
+from lkge.config import ModelConfig, RunConfig, Section, literal
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError, SettingsError
 from lkge.studies.result_store import RESULTS, read_results, require_same
 from lkge.studies.runner import Failure, Job, Observer, run_arguments, run_jobs
 
 FILE = "tune.json"
-BASE: Mapping[str, tuple[float, ...]] = {
-    "learning_rate": (0.0005, 0.0001, 0.001),
-    "batch_size": (1024, 2048),
-    "dim": (100, 200),
-}
-"""The paper's grid for the base model."""
-
-Choice = Mapping[str, float]
-Space = Mapping[str, Sequence[float]]
+Choice = Mapping[str, Any]
+"""A value for each setting that is searched, by `section.name`."""
+Space = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,10 @@ class Search:
 
     def job(self, choice: Choice) -> Job:
         """The run of a trial."""
-        name = "-".join(f"{name}-{value:g}" for name, value in choice.items())
+        name = "-".join(
+            f"{key.partition('.')[2]}-{value if isinstance(value, str) else literal(value)}"
+            for key, value in choice.items()
+        )
         return Job(name, self.with_choice(choice), self.folder / "runs" / name)
 
     def add(self, job: Job) -> None:
@@ -79,7 +76,7 @@ class Search:
         records = read_results(job.folder / RESULTS).snapshots
         self.trials.append(
             Trial(
-                choice={name: getattr(job.config, name) for name in self.space},
+                choice={name: job.config.get(name) for name in self.space},
                 valid_mrr=records[-1].union_valid_mrr,
                 epochs=sum(record.epochs for record in records),
                 seconds=sum(record.seconds for record in records),
@@ -131,12 +128,54 @@ class Search:
         return list(islice((each for each in suggested if each in rest), max(wanted, 0)))
 
 
-def space_of(tunes: Space, config: RunConfig, *, base: bool) -> Space:
-    """The settings that a method tunes; the base model's grid if `base` or if there are none."""
-    space = BASE if base or not tunes else tunes
+def space_of(config: RunConfig, *, base: bool) -> Space:
+    """The values to try, by `section.name`: of the method's own settings, or of the base model if
+    `base` or if the method has none. A setting with a `grid` has that; a method without any grid
+    has values around each of its numbers."""
+    own = _with_section("method", type(config.method).grid() or _around(config.method))
+    space = own if own and not base else _base_space(config)
     for choice in grid(space):
         config.with_changes(choice)
     return space
+
+
+def _base_space(config: RunConfig) -> Space:
+    """The paper's grid for Adam; values around those of the preset for another optimizer."""
+    if config.training.optimizer == "adam":
+        of_training = type(config.training).grid()
+        return _with_section("training", of_training) | _with_section("model", ModelConfig.grid())
+    names = ("learning_rate", "batch_size")
+    near = {name: _near(getattr(config.training, name)) for name in names}
+    return _with_section("training", near) | {"model.dim": _near(config.model.dim)[:2]}
+
+
+def _around(section: Section) -> dict[str, tuple[Any, ...]]:
+    """Values around each number of a section that its bounds allow."""
+    found = {}
+    for name, value in section:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value:
+            continue
+        found[name] = tuple(each for each in _near(value) if _allowed(section, name, each))
+    return found
+
+
+def _near(value: float) -> tuple[Any, ...]:
+    """A value, and others below and above it."""
+    if isinstance(value, int):
+        return (max(1, value // 2), value, 2 * value)
+    return tuple(float(f"{factor * value:.3g}") for factor in (1 / 3, 1, 3))
+
+
+def _allowed(section: Section, name: str, value: object) -> bool:
+    try:
+        type(section).model_validate({**section.model_dump(), name: value})
+    except ValueError:
+        return False
+    return True
+
+
+def _with_section(section: str, values: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {f"{section}.{name}": tuple(each) for name, each in values.items()}
 
 
 def grid(space: Space) -> list[Choice]:
