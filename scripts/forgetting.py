@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lkge import GrowingGraph, api
 from lkge.config import EVERGREEN, configure
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.learning.loop import Loop
 from lkge.methods import Method, method_named, register
@@ -52,7 +52,7 @@ class Witness:
     def __init__(self, graph: GrowingGraph, *, valid: bool = False) -> None:
         self._snapshots = graph.snapshots
         self._valid = valid
-        self._answers = KnownAnswers.build([self._known(each) for each in graph.snapshots])
+        self._answers = KnownFacts.build([self._known(each) for each in graph.snapshots])
         self._found: dict[tuple[int, int], Inverses] = {}
 
     def look(self, predictor: Predictor, today: Snapshot) -> None:

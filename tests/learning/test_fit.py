@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ import torch
 from tests.learning.made import bytes_of, made_graph, quick
 
 from lkge.config import RunConfig
-from lkge.data import batches as batches_room
+from lkge.data.batches import query_batches
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
+from lkge.learning import fit as fit_room
 from lkge.learning.fit import Fit
 from lkge.learning.progress import EpochFinished, Event
 from lkge.methods import method_named
@@ -400,7 +402,7 @@ def test_the_softmax_learns_without_negatives() -> None:
 def test_facts_learn_with_negatives_that_they_share(backend: str) -> None:
     sampled = SOFTMAX | {"objective": "sampled", "backend": backend, "sharing": 3}
     fit = fit_of(quick(max_epochs=30, patience=30, learning_rate=0.3, **sampled), [0.1] * 30)
-    assert {batch.sharing for batch in fit._batches()} == {3}
+    assert {batch.shared_by for batch in fit._batches()} == {3}
     events = run(fit)
     assert events[-1].loss < events[0].loss / 2
 
@@ -425,7 +427,7 @@ def test_methods_that_compare_with_negatives_get_them(method: str, negatives: in
 
 def test_a_share_of_rivals_is_drawn_anew_in_each_run_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer rivals than all learn otherwise; the same seed draws the same."""
-    monkeypatch.setattr(batches_room, "FEW", 0)
+    monkeypatch.setattr(fit_room, "query_batches", partial(query_batches, all_below=0))
     softmax = {"objective": "softmax", "score": "complex", "max_epochs": 2}
     learned = []
     for share in (1.0, 0.5, 0.5, 0.3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.store import working
 from lkge.store.working import Rows, all_rows, working_rows
@@ -49,7 +49,7 @@ def test_of_a_large_graph_what_is_named_what_is_new_and_a_pool(
 
 
 def test_known_answers_in_the_numbers_of_the_rows() -> None:
-    answers = KnownAnswers.build([facts((0, 0, 1), (0, 0, 3), (0, 0, 9), (4, 0, 1), (0, 2, 1))])
+    answers = KnownFacts.build([facts((0, 0, 1), (0, 0, 3), (0, 0, 9), (4, 0, 1), (0, 2, 1))])
     found = rows(0, 1, 3, 4).known(answers, facts((0, 0, 1)))
     asked = {(0, 0, 1), (0, 0, 2), (1, 1, 0), (1, 1, 3)}
     assert {tuple(fact) for fact in found.tolist()} == asked

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, with_inverses
 from lkge.evaluation.metrics import accuracy, mean_reciprocal_rank
 from lkge.evaluation.results import PROTOCOLS, Accuracy
@@ -25,7 +25,7 @@ class Examiner:
 
     def __init__(self, graph: GrowingGraph) -> None:
         self._snapshots = graph.snapshots
-        self._answers = KnownAnswers.build(
+        self._answers = KnownFacts.build(
             [np.concatenate([s.train, s.valid, s.test]) for s in graph.snapshots]
         )
 
@@ -50,10 +50,10 @@ class Validator:
     """Asks about validation facts while a snapshot is learned. It knows no test fact at all:
     what is filtered are the training and validation facts up to this snapshot."""
 
-    def __init__(self, snapshots: Sequence[Snapshot], answers: KnownAnswers | None = None) -> None:
+    def __init__(self, snapshots: Sequence[Snapshot], answers: KnownFacts | None = None) -> None:
         """`answers`: what to filter with, where it is known otherwise than from the snapshots."""
         self._snapshots = snapshots
-        self._answers = answers or KnownAnswers.build(
+        self._answers = answers or KnownFacts.build(
             [np.concatenate([s.train, s.valid]) for s in snapshots]
         )
 

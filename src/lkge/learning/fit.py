@@ -20,7 +20,7 @@ from typing import Any
 from torch import Tensor
 
 from lkge.config import RunConfig
-from lkge.data.batches import Batch, batches, question_batches, refutations
+from lkge.data.batches import Batch, batches, query_batches, retraction_batches
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
@@ -205,10 +205,10 @@ class Fit:
                 config.training.negatives_shared_by,
             )
             if negatives
-            else question_batches(
+            else query_batches(
                 self._edges, size, generator, entities, config.training.candidate_fraction
             ),
-            refutations(self._retracted, size, max(1, negatives), entities, generator),
+            retraction_batches(self._retracted, size, max(1, negatives), entities, generator),
         )
 
     def _take_into_mean(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from lkge.config import RunConfig
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.learning.loop import learned_tensors, restored
@@ -41,7 +41,7 @@ class Beginning:
 
     def files(self) -> dict[str, Arrays]:
         """The arrays of version 0, file by file."""
-        answers, exam = KnownAnswers.build([self.facts]), Exam()
+        answers, exam = KnownFacts.build([self.facts]), Exam()
         files: dict[str, Arrays] = {
             MODEL: {name: tensor.numpy() for name, tensor in self.tensors.items()},
             NAMES: self.names.arrays(),

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, among, no_facts, with_inverses
 from lkge.models.predictor import Predictor, View
 from lkge.store.working import Rows
@@ -78,13 +78,13 @@ def candidates(facts: Facts, num_entities: int, generator: np.random.Generator) 
 
 
 def reciprocal_ranks(
-    predictor: Predictor, rows: Rows, facts: Facts, answers: KnownAnswers
+    predictor: Predictor, rows: Rows, facts: Facts, answers: KnownFacts
 ) -> Reciprocals:
     """1/rank of each fact, the mean over its two questions, (k,). `predictor` knows the entities of
     `rows` only, under their new numbers."""
     if not len(facts):
         return np.empty(0)
-    known = KnownAnswers.build([rows.known(answers, facts)])
+    known = KnownFacts.build([rows.known(answers, facts)])
     everyone = View(len(rows), until=0)
     ranks = predictor.ranks(with_inverses(rows.local(facts)), [everyone], known)
     reciprocals: Reciprocals = (1 / ranks[:, 0]).reshape(2, -1).mean(axis=0)

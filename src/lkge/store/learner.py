@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.config import RunConfig
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.evaluation.ranking import Validator
 from lkge.learning.checkpoint import Checkpoints
@@ -67,7 +67,7 @@ def teach(
     lesson: Lesson,
     rows: Rows,
     model_arrays: Arrays,
-    answers: KnownAnswers,
+    answers: KnownFacts,
     listener: Listener,
     checkpoints: Checkpoints,
 ) -> Taught:
@@ -82,7 +82,7 @@ def teach(
         method.retract(retracted)
     method.grow(model, snapshot)
     method.begin(model, snapshot)
-    known = KnownAnswers.build(
+    known = KnownFacts.build(
         [np.concatenate([snapshot.train, snapshot.valid, rows.known(answers, lesson.select)])]
     )
     fit = Fit(model, method, snapshot, Validator([snapshot], known), retracted)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
 from lkge.data.formats import Triple
+from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames, NameTable
 from lkge.data.snapshots import Facts, no_facts
 from lkge.store.inbox import FactBatch
@@ -40,7 +40,7 @@ def lesson_of(
     batch: FactBatch,
     index: int,
     names: MappedNames,
-    answers: KnownAnswers,
+    answers: KnownFacts,
     generator: np.random.Generator,
 ) -> Lesson:
     """The lesson of a batch in a graph with these names and known answers."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
-from lkge.data.columns import require_fit, stored_column
-from lkge.data.names import MappedNames, NameTable
+from lkge.data.known_facts import KnownFacts
+from lkge.data.names import MappedNames, NameTable, require_fit, stored_array
 from lkge.store.records import VersionRecord
 from lkge.store.versions import ANSWERING, EXAM, KNOWN, MODEL, NAMES
 
@@ -22,7 +21,7 @@ def require_sense(file: str, arrays: Columns, record: VersionRecord) -> None:
     if file == NAMES:
         _require_names(MappedNames.from_arrays(arrays), record)
     elif file == KNOWN:
-        _require_answers(KnownAnswers.from_arrays(arrays), record)
+        _require_answers(KnownFacts.from_arrays(arrays), record)
     elif file == EXAM:
         _require_exam(arrays, record)
     elif file in (MODEL, ANSWERING):
@@ -45,7 +44,7 @@ def _require_table(kind: str, table: NameTable) -> None:
     require_fit(numbered, f"the order of {kind} names has not every name once")
 
 
-def _require_answers(answers: KnownAnswers, record: VersionRecord) -> None:
+def _require_answers(answers: KnownFacts, record: VersionRecord) -> None:
     offsets = answers.offsets
     require_fit(_ascend(answers.keys), "queries out of order")
     require_fit(offsets[0] == 0 and _ascend(offsets), "answers that end before they begin")
@@ -57,7 +56,7 @@ def _require_answers(answers: KnownAnswers, record: VersionRecord) -> None:
 
 
 def _require_exam(arrays: Columns, record: VersionRecord) -> None:
-    since = stored_column(arrays, "since", np.int32)
+    since = stored_array(arrays, "since", np.int32)
     facts = arrays.get("facts", since)
     require_fit(facts.shape == (len(since), 3), f"{len(since)} facts of shape {facts.shape}")
     _require_ids("entity", facts[:, (0, 2)], record.entities)

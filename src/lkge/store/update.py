@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import with_inverses
 from lkge.learning.checkpoint import Checkpoints
 from lkge.learning.progress import Evaluating, Listener
@@ -136,7 +136,7 @@ class Update:
         return self.taught.answering_file(self.reader.answering_arrays)
 
     @cached_property
-    def answers(self) -> KnownAnswers:
+    def answers(self) -> KnownFacts:
         """The known answers, if the store keeps them."""
         known, lesson = self.reader.answers, self.lesson
         if not self.reader.store.options.known:

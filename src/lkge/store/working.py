@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.store.arrays import taken
 
@@ -45,7 +45,7 @@ class Rows:
         places = np.searchsorted(self.ids, facts[:, (0, 2)]).astype(np.int32)
         return np.stack([places[:, 0], facts[:, 1], places[:, 1]], axis=1)
 
-    def known(self, answers: KnownAnswers, asked: Facts) -> Facts:
+    def known(self, answers: KnownFacts, asked: Facts) -> Facts:
         """Those known answers of the questions of `asked`, in both directions, that are among
         these rows; as facts in the numbers of these rows."""
         questions = np.unique(with_inverses(asked)[:, :2], axis=0)

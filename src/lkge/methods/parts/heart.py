@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.data.answers import pack
+from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.kernels.updates import adagrad_some
 from lkge.methods.parts.profile import Profile

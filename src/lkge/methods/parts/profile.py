@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.data.answers import pack
+from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, with_inverses
 
 Counts = NDArray[np.int32]

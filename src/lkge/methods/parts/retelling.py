@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.batches import batches, drawn_sample, question_batches
+from lkge.data.batches import batches, query_batches, sample_candidates
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
@@ -75,7 +75,7 @@ class Retelling:
         """The facts of each step of an epoch."""
         facts = self._asked(generator)
         size = -(-len(facts) // self._steps)
-        return [batch.facts for batch in question_batches(facts, size, generator)]
+        return [batch.facts for batch in query_batches(facts, size, generator)]
 
     def _asked(self, generator: np.random.Generator) -> Facts:
         """What is told in an epoch; where that is all, it is the same in the next."""
@@ -101,7 +101,7 @@ class Retelling:
         sharing = model.run.training.negatives_shared_by
         (batch,) = batches(facts, len(facts), model.negatives, entities, generator, sharing)
         if not model.negatives:
-            sample = drawn_sample(facts, entities, RIVALS, generator, POWER)
+            sample = sample_candidates(facts, entities, RIVALS, generator, POWER)
             batch = replace(batch, sample=sample)
         if self._gradient is None:
             self._gradient = Gradient.like(model.tables)

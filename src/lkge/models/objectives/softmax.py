@@ -193,7 +193,7 @@ class PlainSoftmax:
 
 def _sampled(sample: Sample) -> tuple[Tensor, Tensor]:
     """Its entities and for how many each stands, (k,) each."""
-    return torch.from_numpy(sample.entities), torch.from_numpy(sample.standing)
+    return torch.from_numpy(sample.entities), torch.from_numpy(sample.importance)
 
 
 def differentiate(
