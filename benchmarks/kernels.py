@@ -7,8 +7,8 @@ import torch
 
 from benchmarks.comparison import Comparison, seconds
 from lkge.config import RunConfig
-from lkge.data.answers import KnownAnswers
 from lkge.data.batches import Batch, batches
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.methods import method_named
 from lkge.models.model import Model, stream
@@ -66,7 +66,7 @@ def ranking(graph: GrowingGraph, queries: int = 4096) -> list[Comparison]:
     """Exact filtered ranks of validation facts among all entities, on tables that have learned."""
     last = graph.snapshots[-1]
     tables = _learned(graph)
-    answers = KnownAnswers.build([np.concatenate([s.train, s.valid]) for s in graph.snapshots])
+    answers = KnownFacts.build([np.concatenate([s.train, s.valid]) for s in graph.snapshots])
     facts = with_inverses(last.valid)[:: max(1, 2 * len(last.valid) // queries)]
     view = [View(last.num_entities, last.index)]
     kernel, twin = (TablePredictor.of(tables, TransE(), fused) for fused in (True, False))

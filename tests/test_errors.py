@@ -54,3 +54,24 @@ def test_nothing_near_means_no_hint() -> None:
 
 def test_at_most_three_are_suggested() -> None:
     assert len(UnknownName("entity", "pump", [f"pump{n}" for n in range(9)]).nearest) == 3
+
+
+@pytest.mark.parametrize("length", [10, 200, 1_000_000])
+def test_the_work_does_not_grow_with_the_length_of_an_unknown_name(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[int] = []
+
+    def counted(query: str, choices: list[str], **options: object) -> list[tuple[str, float, int]]:
+        compared.append(len(query))
+        return []
+
+    monkeypatch.setattr("rapidfuzz.process.extract", counted)
+    UnknownName("entity", "x" * length, ["Pump"])
+    assert compared == [min(length, 200)]
+
+
+@pytest.mark.parametrize("name", ["chilled water pump", "CHILLED_WATER_PUMP", "Water_Pump"])
+def test_case_and_missing_words_do_not_hide_the_nearest(name: str) -> None:
+    known = ["Air_Handler", "Chilled_Water_Pump", "Damper", "Fan"]
+    assert UnknownName("entity", name, known).nearest[0] == "Chilled_Water_Pump"

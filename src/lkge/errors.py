@@ -1,6 +1,6 @@
 """Every error that a user can cause, in one tree.
 
-LkgeError                 something the user can mend; the message says how
+LkgeError                 something the user can correct; the message says how
 ├── DataError             a fact file, archive or dataset is missing, malformed or unsafe
 │   └── UnknownName       an entity, relation, dataset or method of that name does not exist
 ├── SettingsError         a setting is out of range, unknown, or contradicts another
@@ -11,13 +11,15 @@ LkgeError                 something the user can mend; the message says how
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+MAX_COMPARED = 200
+"""Only so many first characters of an unknown name are compared with known names."""
 
 
 class LkgeError(Exception):
-    """The root: catch it to catch all that this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class DataError(LkgeError):
@@ -31,12 +33,14 @@ class DataError(LkgeError):
 
 
 class UnknownName(DataError):
-    """A name that does not exist; the message lists the nearest spellings that do."""
+    """A name that does not exist. `nearest` and the message have the most similar known names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
         self.kind = kind
         self.name = name
-        self.nearest = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+        names = list(known)
+        places = most_similar(name, list(map(str.casefold, names)))
+        self.nearest = [names[place] for place in places]
         hint = f" Did you mean {', '.join(map(repr, self.nearest))}?" if self.nearest else ""
         super().__init__(f"there is no {kind} named {name!r}.{hint}")
 
@@ -55,3 +59,19 @@ class DamagedFile(RunError):
 
 class StoreLocked(RunError):
     """Another process is writing to a living graph; the message names it."""
+
+
+def most_similar(name: str, known: Sequence[str] | Sequence[bytes]) -> list[int]:
+    """The places of up to three names in `known` that are most similar to `name`, best first.
+
+    Similarity is 2 · LCS / (sum of lengths), LCS the length of the longest common subsequence, and
+    is at least ½. `known` is in lower case, as str or as UTF-8. The work is O(len(known)), whatever
+    the length of `name`.
+    """
+    from rapidfuzz import fuzz, process  # imported here: an error is rare, and the import is slow
+
+    text = name[:MAX_COMPARED].casefold()
+    encoded = len(known) > 0 and isinstance(known[0], bytes)
+    query = text.encode(errors="replace") if encoded else text
+    found = process.extract(query, known, scorer=fuzz.ratio, limit=3, score_cutoff=50)
+    return [place for _, _, place in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.data.batches import Batch, batches, drawn_sample, question_batches, refutations
+from lkge.data.batches import Batch, batches, query_batches, retraction_batches, sample_candidates
 from lkge.data.snapshots import Facts
 
 
@@ -19,10 +19,10 @@ def epoch(
     negatives: int = 2,
     entities: int = 50,
     seed: int = 0,
-    sharing: int = 1,
+    shared_by: int = 1,
 ) -> list[Batch]:
     generator = np.random.default_rng(seed)
-    return list(batches(numbered_facts(size), batch, negatives, entities, generator, sharing))
+    return list(batches(numbered_facts(size), batch, negatives, entities, generator, shared_by))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_generator_decides() -> None:
 
 
 def test_facts_in_a_row_share_corruptions_of_their_objects() -> None:
-    made = epoch(25, 10, negatives=8, entities=10_000, sharing=4)
+    made = epoch(25, 10, negatives=8, entities=10_000, shared_by=4)
     groups = [
         {tuple(row) for row in part.corruptions[start : start + 4].tolist()}
         for part in made
@@ -94,7 +94,7 @@ def test_facts_in_a_row_share_corruptions_of_their_objects() -> None:
     assert [len(group) for group in groups] == [1] * (3 + 3 + 2)
     assert len(set.union(*groups)) == len(groups)
     for part in made:
-        assert part.sharing == 4
+        assert part.shared_by == 4
         assert part.corrupt_object.all()
         assert part.corruptions.shape == part.corrupt_object.shape == (len(part), 8)
         assert part.corruptions.dtype == np.int32
@@ -102,22 +102,22 @@ def test_facts_in_a_row_share_corruptions_of_their_objects() -> None:
 
 
 def test_a_batch_smaller_than_a_group_is_one() -> None:
-    (part,) = epoch(3, 10, entities=10_000, sharing=2**62)
+    (part,) = epoch(3, 10, entities=10_000, shared_by=2**62)
     assert len(part) == 3
     assert (part.corruptions == part.corruptions[0]).all()
 
 
 def test_facts_that_share_come_in_the_same_order() -> None:
-    alone, shared = epoch(20, 20), epoch(20, 20, sharing=5)
+    alone, shared = epoch(20, 20), epoch(20, 20, shared_by=5)
     assert alone[0].facts.tolist() == shared[0].facts.tolist()
-    assert alone[0].sharing == 1
+    assert alone[0].shared_by == 1
 
 
-@pytest.mark.parametrize("sharing", [1, 4])
-def test_a_fact_singly_keeps_its_corruptions_and_shares_them_with_none(sharing: int) -> None:
-    (part,) = epoch(10, 10, negatives=3, sharing=sharing)
+@pytest.mark.parametrize("shared_by", [1, 4])
+def test_a_fact_singly_keeps_its_corruptions_and_shares_them_with_none(shared_by: int) -> None:
+    (part,) = epoch(10, 10, negatives=3, shared_by=shared_by)
     single = list(part.singly())
-    assert {(len(one), one.sharing) for one in single} == {(1, 1)}
+    assert {(len(one), one.shared_by) for one in single} == {(1, 1)}
     for name in ("facts", "corruptions", "corrupt_object"):
         whole = np.concatenate([getattr(one, name) for one in single])
         assert np.array_equal(whole, getattr(part, name))
@@ -125,7 +125,7 @@ def test_a_fact_singly_keeps_its_corruptions_and_shares_them_with_none(sharing: 
 
 def test_a_fact_that_no_longer_holds_is_every_corruption_of_another() -> None:
     withdrawn = numbered_facts(10)
-    made = list(refutations(withdrawn, 4, 3, 50, np.random.default_rng(0)))
+    made = list(retraction_batches(withdrawn, 4, 3, 50, np.random.default_rng(0)))
     assert [len(part) for part in made] == [4, 4, 2]
     seen = []
     for part in made:
@@ -153,7 +153,7 @@ def test_facts_that_ask_one_question_come_together(size: int) -> None:
     answers = [1, 3, 9, 2, 1, 1, 4, 6, 1, 2]
     facts = asked_facts(answers)
     shuffled = np.random.default_rng(1).permutation(facts)
-    parts = [part.facts for part in question_batches(shuffled, size, np.random.default_rng(0))]
+    parts = [part.facts for part in query_batches(shuffled, size, np.random.default_rng(0))]
     questions = [{(s, r) for s, r, _ in part.tolist()} for part in parts]
     assert sum(map(len, questions)) == len(answers)
     assert sorted(map(tuple, np.concatenate(parts).tolist())) == list(map(tuple, facts.tolist()))
@@ -165,14 +165,14 @@ def test_facts_that_ask_one_question_come_together(size: int) -> None:
 def test_questions_come_in_an_order_of_their_own() -> None:
     facts = asked_facts([1] * 50)
     orders = {
-        tuple(next(question_batches(facts, 50, np.random.default_rng(seed))).facts[:, 0].tolist())
+        tuple(next(query_batches(facts, 50, np.random.default_rng(seed))).facts[:, 0].tolist())
         for seed in (0, 1, 1)
     }
     assert len(orders) == 2
 
 
 def test_no_facts_are_no_batch() -> None:
-    assert not list(question_batches(asked_facts([0]), 4, np.random.default_rng(0)))
+    assert not list(query_batches(asked_facts([0]), 4, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize(
@@ -183,27 +183,27 @@ def test_a_sample_is_a_share_of_all_and_who_is_in_the_facts(
     entities: int, share: float, drawn: int, power: float
 ) -> None:
     facts = asked_facts([1, 3, 2]) + np.array([7, 0, 0], np.int32)
-    sample = drawn_sample(facts, entities, share, np.random.default_rng(1), power)
+    sample = sample_candidates(facts, entities, share, np.random.default_rng(1), power)
     assert sample is not None
     assert drawn <= len(sample.entities) <= drawn + 5
     assert (np.diff(sample.entities) > 0).all()
     own = np.isin(sample.entities, [0, 1, 2, 7, 8])
     assert own.sum() == 5
-    assert (sample.standing[own] == 1).all()
+    assert (sample.importance[own] == 1).all()
     others = (entities - 5) / (len(sample.entities) - 5)
-    assert sample.standing[~own] == pytest.approx(others**power)
+    assert sample.importance[~own] == pytest.approx(others**power)
 
 
 @pytest.mark.parametrize(("entities", "share"), [(5000, 0.5), (9000, 1.0)])
 def test_of_few_entities_and_where_all_are_wanted_there_is_no_sample(
     entities: int, share: float
 ) -> None:
-    assert drawn_sample(asked_facts([2]), entities, share, np.random.default_rng(1)) is None
+    assert sample_candidates(asked_facts([2]), entities, share, np.random.default_rng(1)) is None
 
 
 def test_every_batch_of_questions_has_a_sample_of_its_own() -> None:
     facts = asked_facts([1, 3, 9, 2, 1, 1])
-    parts = list(question_batches(facts, 6, np.random.default_rng(2), 6000, 0.3))
+    parts = list(query_batches(facts, 6, np.random.default_rng(2), 6000, 0.3))
     samples = [part.sample for part in parts if part.sample is not None]
     assert len(samples) == len(parts) > 1
     assert len({tuple(sample.entities.tolist()) for sample in samples}) == len(samples)

@@ -13,9 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from lkge.data.catalog import EXPECTED, cache_folder, fetch, list_datasets, load, stats
-from lkge.data.download import Expected, digest_of, verify
-from lkge.data.layouts import opened
+from lkge.data.catalog import (
+    EXPECTED,
+    Expected,
+    cache_folder,
+    digest_of,
+    fetch,
+    list_datasets,
+    load,
+    stats,
+    verify,
+)
+from lkge.data.folders import opened
 from lkge.errors import DataError, UnknownName
 
 SHARED = Path(__file__).parents[2] / ".." / "shared"
@@ -204,7 +213,7 @@ def test_addresses_that_do_not_answer(serve: Serve, url: str, message: str) -> N
 def test_a_download_without_end(
     made: Path, serve: Serve, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lkge.data.download._MAX_BYTES", 100)
+    monkeypatch.setattr("lkge.data.catalog._MAX_BYTES", 100)
     with pytest.raises(DataError, match="far more data"):
         fetch("ENTITY", url=serve(made.read_bytes()))
     assert list(cache.iterdir()) == []

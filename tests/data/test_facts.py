@@ -129,7 +129,7 @@ def test_damaged_compression(suffix: str, damage: Callable[[bytes], bytes]) -> N
 
 
 def test_compressed_data_of_unreasonable_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lkge.data.packing.MAX_UNPACKED", 1000)
+    monkeypatch.setattr("lkge.data.formats.MAX_UNPACKED", 1000)
     with pytest.raises(DataError, match="unreasonable"):
         read_facts(gzip.compress(b"\n" * 1001), name="facts.tsv.gz")
 

@@ -182,11 +182,11 @@ def test_unsafe_archive_paths(tmp_path: Path, name: str) -> None:
 
 def test_archives_of_unreasonable_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path / "large.zip", GROWING)
-    monkeypatch.setattr("lkge.data.layouts.MAX_MEMBERS", 5)
+    monkeypatch.setattr("lkge.data.folders.MAX_MEMBERS", 5)
     with pytest.raises(DataError, match="too many files"):
         read_growing_graph(path)
     monkeypatch.undo()
-    monkeypatch.setattr("lkge.data.layouts.MAX_UNPACKED", 20)
+    monkeypatch.setattr("lkge.data.folders.MAX_UNPACKED", 20)
     with pytest.raises(DataError, match="unreasonable size"):
         read_growing_graph(path)
 

@@ -78,7 +78,7 @@ def test_remembered_facts_share_their_corruptions_as_new_ones_do() -> None:
     model, method = Model(GEM), Gem(replace(GEM, max_epochs=1, sharing=8))
     study(model, method, GRAPH, 0)
     method.begin(model, GRAPH.snapshots[0])
-    assert [(len(part), part.sharing) for part in method._parts] == [(40, 8)]
+    assert [(len(part), part.shared_by) for part in method._parts] == [(40, 8)]
 
 
 def test_the_product_runs_over_all_tables() -> None:

@@ -180,7 +180,7 @@ def test_a_sample_competes_as_often_as_it_stands_for_others(
     leaves = tables.map(lambda table: table.clone().requires_grad_())
     entity = score.prepare_entities(leaves.entity)
     relation = score.prepare_relations(leaves.relation)
-    weights, total = torch.from_numpy(sample.standing), torch.zeros(())
+    weights, total = torch.from_numpy(sample.importance), torch.zeros(())
     for head, between, tail in FACTS:
         query = score.compose(entity[head], relation[between])[None]
         scores = score.candidates(query, entity[sample.entities])[0]

@@ -10,7 +10,7 @@ import torch
 from hypothesis import config, given
 from hypothesis import strategies as st
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
@@ -55,7 +55,7 @@ def made_predictor(tables: Tables, fused: bool, names: Vocabulary | None = None)
 def test_twins_give_the_same_ranks(seed: int, size: int, entities: int, dim: int) -> None:
     tables = on_grid(seed, entities, 2, dim)
     facts = made_facts(seed, size, entities, 2)
-    answers = KnownAnswers.build(
+    answers = KnownFacts.build(
         [facts[::2], made_facts(seed + 1, 30, entities, 2), made_facts(seed + 2, 9, entities, 2)]
     )
     reach = int(facts.max(axis=0)[[0, 2]].max()) + 1
@@ -70,9 +70,9 @@ def test_twins_give_the_same_ranks(seed: int, size: int, entities: int, dim: int
 def test_a_constant_scorer_gets_the_middle_rank(fused: bool) -> None:
     tables = Tables(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
     facts = np.array([[0, 0, 4], [8, 0, 8]], dtype=np.int32)
-    unfiltered = made_predictor(tables, fused).ranks(facts, [View(9, 0)], KnownAnswers.build([]))
+    unfiltered = made_predictor(tables, fused).ranks(facts, [View(9, 0)], KnownFacts.build([]))
     assert unfiltered.tolist() == [[5.0], [5.0]]
-    known = KnownAnswers.build([np.array([[0, 0, 4], [0, 0, 1], [0, 0, 2]], dtype=np.int32)])
+    known = KnownFacts.build([np.array([[0, 0, 4], [0, 0, 1], [0, 0, 2]], dtype=np.int32)])
     filtered = made_predictor(tables, fused).ranks(facts, [View(9, 0)], known)
     assert filtered.tolist() == [[4.0], [5.0]]
 
@@ -82,7 +82,7 @@ def test_ranks_by_hand(fused: bool) -> None:
     """On a line, with r = 0: entity k stands at k, and asks who is near to it."""
     tables = Tables(torch.arange(6.0)[:, None], torch.zeros(2, 1))
     facts = np.array([[0, 0, 3], [2, 0, 4], [2, 0, 2]], dtype=np.int32)
-    known = KnownAnswers.build(
+    known = KnownFacts.build(
         [np.array([[0, 0, 1]], np.int32), np.array([[0, 0, 3], [0, 0, 2], [2, 0, 4]], np.int32)]
     )
     views = [View(6, 0), View(6, 1), View(5, 1)]
@@ -97,7 +97,7 @@ def test_questions_in_any_order_and_of_any_chunk_get_the_same_ranks(
     fused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables, facts = on_grid(1, 20, 3, 12), made_facts(1, 50, 20, 3)
-    answers, views = KnownAnswers.build([facts]), [View(20, 0)]
+    answers, views = KnownFacts.build([facts]), [View(20, 0)]
     whole = made_predictor(tables, fused).ranks(facts, views, answers)
     order = np.random.default_rng(0).permutation(50)
     shuffled = made_predictor(tables, fused).ranks(facts[order], views, answers)
@@ -110,7 +110,7 @@ def test_questions_in_any_order_and_of_any_chunk_get_the_same_ranks(
 def test_no_facts_have_no_ranks(fused: bool) -> None:
     none = np.empty((0, 3), dtype=np.int32)
     ranks = made_predictor(on_grid(0, 5, 1, 3), fused).ranks(
-        none, [View(5, 0), View(3, 0)], KnownAnswers.build([none])
+        none, [View(5, 0), View(3, 0)], KnownFacts.build([none])
     )
     assert ranks.shape == (0, 2)
 
@@ -182,7 +182,7 @@ class Shifted:
 def test_each_relation_ranks_with_its_own_entities(fused: bool) -> None:
     tables, facts = on_grid(4, 20, 2, 6), made_facts(4, 60, 20, 2)
     facts[::3, 1] += 1
-    answers = KnownAnswers.build([facts])
+    answers = KnownFacts.build([facts])
     views = [View(20, 0), View(20, -1)]
     encoder = Shifted(tables, fused)
     ranks = RelationPredictor(encoder).ranks(facts, views, answers)
@@ -199,7 +199,7 @@ def test_an_entity_may_ask_with_another_row_than_it_answers_with() -> None:
     )
     fact = np.array([[0, 0, 2]], dtype=np.int32)
     assert asking.queries(fact).tolist() == [[5.0, 0.0]]
-    assert asking.ranks(fact, [View(3, -1)], KnownAnswers.build([])).tolist() == [[1.0]]
+    assert asking.ranks(fact, [View(3, -1)], KnownFacts.build([])).tolist() == [[1.0]]
 
 
 def test_best_answers_by_relation_have_names() -> None:
@@ -252,7 +252,7 @@ def test_twins_give_the_same_ranks_whatever_the_score(
     tables = (on_grid if exact else normal)(seed, 40, 3, 12)
     facts = made_facts(seed, 200, 40, 3)
     facts[::3, 1] += 1
-    answers = KnownAnswers.build([facts[::2], made_facts(seed + 1, 60, 40, 3), facts[1::2]])
+    answers = KnownFacts.build([facts[::2], made_facts(seed + 1, 60, 40, 3), facts[1::2]])
     views = [View(40, 2), View(int(facts[:, 2].max()) + 1, 0), View(40, 1), View(40, -1)]
     relation = score.prepare_relations(tables.relation) if not exact else tables.relation
     fused, plain = (TablePredictor(tables.entity, relation, score, way) for way in (True, False))
@@ -270,7 +270,7 @@ def test_entities_that_are_all_alike_get_the_middle_rank(score: Score, fused: bo
     tables = Tables(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
     facts = np.array([[0, 0, 4], [8, 1, 8]], dtype=np.int32)
     predictor = TablePredictor.of(tables, score, fused)
-    assert predictor.ranks(facts, [View(9, 0)], KnownAnswers.build([])).tolist() == [[5.0], [5.0]]
+    assert predictor.ranks(facts, [View(9, 0)], KnownFacts.build([])).tolist() == [[5.0], [5.0]]
 
 
 @BACKENDS
@@ -279,7 +279,7 @@ def test_what_is_not_a_number_gets_the_middle_rank(fused: bool) -> None:
     tables.relation[:] = torch.nan
     predictor = TablePredictor.of(tables, score_named("complex"), fused)
     facts = made_facts(0, 5, 9, 1)
-    known = KnownAnswers.build([facts])
+    known = KnownFacts.build([facts])
     assert (predictor.ranks(facts, [View(9, -1)], known) == 5).all()
 
 
@@ -298,7 +298,7 @@ def test_questions_and_facts_have_the_same_scores(score: Score, fused: bool) -> 
 def test_nothing_is_asked_and_nothing_ranked(score: Score, fused: bool) -> None:
     none = np.empty((0, 3), dtype=np.int32)
     predictor = TablePredictor.of(normal(0, 5, 1, 4), score, fused)
-    assert predictor.ranks(none, [View(5, 0)], KnownAnswers.build([none])).shape == (0, 1)
+    assert predictor.ranks(none, [View(5, 0)], KnownFacts.build([none])).shape == (0, 1)
 
 
 @EVERY_SCORE

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lkge.config import RunConfig
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.store import inbox
 from lkge.store.arrays import Arrays
@@ -35,7 +35,7 @@ def files_of(version: int) -> dict[str, Arrays]:
         MODEL: {"tables.entity": rows, "tables.relation": relation},
         INFERENCE: {"entity": rows / 2, "relation": relation},
         NAMES: names.arrays(),
-        KNOWN: KnownAnswers.build(chain).arrays(),
+        KNOWN: KnownFacts.build(chain).arrays(),
         HOLD_OUT_FILE: {"facts": chain[0], "since": np.zeros(1, dtype=np.int32)},
     }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import TransE
@@ -66,7 +66,7 @@ def test_ranks_are_those_of_a_plain_count() -> None:
     asked = known[::5]
     rows = Subgraph(np.unique(np.append(asked[:, (0, 2)], np.arange(0, 30, 2))).astype(np.int64), 0)
     local = TablePredictor(entity[rows.ids], relation, TransE(), fused=True)
-    got = reciprocal_ranks(local, rows, asked, KnownAnswers.build([known]))
+    got = reciprocal_ranks(local, rows, asked, KnownFacts.build([known]))
     answers = {tuple(fact) for fact in with_inverses(known).tolist()}
     for place, (s, r, o) in enumerate(asked.tolist()):
         expected = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.store.arrays import Patched
 from lkge.store.subgraph import Subgraph, choose_subgraph, whole_graph
@@ -41,7 +41,7 @@ def test_of_a_large_graph_what_is_named_what_is_new_and_a_pool() -> None:
 
 
 def test_known_answers_in_the_numbers_of_the_rows() -> None:
-    answers = KnownAnswers.build([facts((0, 0, 1), (0, 0, 3), (0, 0, 9), (4, 0, 1), (0, 2, 1))])
+    answers = KnownFacts.build([facts((0, 0, 1), (0, 0, 3), (0, 0, 9), (4, 0, 1), (0, 2, 1))])
     found = subgraph(0, 1, 3, 4).known_facts(answers, facts((0, 0, 1)))
     asked = {(0, 0, 1), (0, 0, 2), (1, 1, 0), (1, 1, 3)}
     assert {tuple(fact) for fact in found.tolist()} == asked

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.data.answers import KnownAnswers
 from lkge.data.formats import Triple
+from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts
 from lkge.store.inbox import FactBatch
@@ -21,7 +21,7 @@ def batch_of(
 
 
 def split(batch: FactBatch, seed: int = 0) -> UpdateSplit:
-    answers = KnownAnswers.build([KNOWN])
+    answers = KnownFacts.build([KNOWN])
     return split_batch(batch, 3, NAMES, answers, np.random.default_rng(seed), 5)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from tests.training.made import bytes_of, made_graph, quick
 
 from lkge.config import RunConfig
-from lkge.data import batches as batches_room
+from lkge.data.batches import query_batches
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
@@ -438,7 +439,7 @@ def test_methods_that_compare_with_negatives_get_them(method: str, negatives: in
 
 def test_a_share_of_rivals_is_drawn_anew_in_each_run_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer rivals than all learn otherwise; the same seed draws the same."""
-    monkeypatch.setattr(batches_room, "FEW", 0)
+    monkeypatch.setattr(fit_room, "query_batches", partial(query_batches, all_below=0))
     softmax = {"objective": "softmax", "score": "complex", "max_epochs": 2}
     learned = []
     for share in (1.0, 0.5, 0.5, 0.3):

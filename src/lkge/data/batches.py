@@ -1,4 +1,4 @@
-"""Shuffled batches with corrupted facts, from an explicit generator."""
+"""Training batches: shuffled facts with corruptions or candidates, drawn from a given generator."""
 
 from __future__ import annotations
 
@@ -9,42 +9,46 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lkge.data.answers import pack, starts_run
+from lkge.data.known_facts import pack, starts_run
 from lkge.data.snapshots import Facts
-
-FEW = 5000
-"""Up to so many entities are all candidates: they cost little."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some of all entities, (k,), each once and in order, and for how many each stands, (k,)."""
+    """k of all entities as candidates.
+
+    entities    (k,) int64, distinct and sorted
+    importance  (k,) float32: the number of entities that each candidate represents
+    """
 
     entities: npt.NDArray[np.int64]
-    standing: npt.NDArray[np.float32]
+    importance: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B facts, each with K corruptions.
+    """B facts with K corruptions each.
 
-    `corruptions` (B, K) are the entities put in; `corrupt_object` (B, K) tells on which side. The
-    facts are in groups of `sharing`, the last one what remains; where that is above 1, a group has
-    the same corruptions, all of objects. Where there are none, all entities are candidates, or
-    those of a `sample`, the entities of the facts among them.
+    facts           (B, 3)
+    corruptions     (B, K): the replacing entities
+    corrupt_object  (B, K): True if the object is replaced, False if the subject is
+    shared_by       g: every g consecutive facts form a group (the last group may be smaller). If
+                    g > 1, the facts of a group have the same corruptions, all of objects.
+    sample          the candidates of a batch with K = 0; None means all entities. The entities of
+                    the facts are always in the sample.
     """
 
     facts: Facts
     corruptions: npt.NDArray[np.int32]
     corrupt_object: npt.NDArray[np.bool_]
-    sharing: int = 1
+    shared_by: int = 1
     sample: Sample | None = None
 
     def __len__(self) -> int:
         return len(self.facts)
 
     def singly(self) -> Iterator[Batch]:
-        """Each fact as a batch of its own."""
+        """One batch of size 1 for each fact."""
         for b in range(len(self)):
             one = slice(b, b + 1)
             yield Batch(
@@ -61,92 +65,96 @@ def batches(
     negatives: int,
     num_entities: int,
     generator: np.random.Generator,
-    sharing: int = 1,
+    shared_by: int = 1,
 ) -> Iterator[Batch]:
-    """One epoch: every fact once, in random order; each corruption replaces subject or object
-    with probability ½ by an entity drawn uniformly from all of E_i.
+    """One epoch of contrastive training: every fact once, in random order. A corruption replaces
+    the subject or the object, with probability ½ each, by an entity drawn uniformly from all.
 
-    With `sharing` above 1 so many facts in a row share their corruptions, and these replace objects
-    alone: the scores of a group are one matrix product, and the subject of a fact is the object of
-    its inverse, which is learned too.
+    With `shared_by` > 1, so many consecutive facts share their corruptions, and only objects are
+    replaced: the scores of a group are one matrix product. Subjects are not neglected, because the
+    subject of a fact is the object of its inverse, which is trained too.
     """
     order = generator.permutation(len(facts))
     for start in range(0, len(facts), size):
         chosen = facts[order[start : start + size]]
-        groups = -(-len(chosen) // sharing)
+        groups = -(-len(chosen) // shared_by)
         drawn = generator.integers(0, num_entities, (groups, negatives), dtype=np.int32)
-        if sharing > 1:
-            corruptions = drawn[np.arange(len(chosen)) // sharing]
-            yield Batch(chosen, corruptions, np.ones(corruptions.shape, dtype=np.bool_), sharing)
+        if shared_by > 1:
+            corruptions = drawn[np.arange(len(chosen)) // shared_by]
+            yield Batch(chosen, corruptions, np.ones(corruptions.shape, dtype=np.bool_), shared_by)
         else:
             sides = generator.integers(0, 2, drawn.shape, dtype=np.bool_)
             yield Batch(chosen, drawn, sides)
 
 
-def question_batches(
+def query_batches(
     facts: Facts,
     size: int,
     generator: np.random.Generator,
     num_entities: int = 0,
     share: float = 1.0,
+    *,
+    all_below: int = 5000,
 ) -> Iterator[Batch]:
-    """One epoch without corruptions: every fact once, questions (s, r, ·) in random order, and all
-    facts that ask one in the same batch. A batch has about `size` facts: none divides a question.
-    Its candidates are a share of so many entities.
+    """One epoch of softmax training: every fact once, no corruptions. The queries (s, r, ?) come
+    in random order. All facts of a query are in the same batch, so a batch has about `size` facts.
+    The candidates of a batch are `sample_candidates`.
     """
-    _, asked, counts = np.unique(
+    _, query, counts = np.unique(
         pack(facts[:, 0], facts[:, 1]), return_inverse=True, return_counts=True
     )
     order = generator.permutation(len(counts))
     before = np.empty_like(counts)
     before[order] = np.cumsum(counts[order]) - counts[order]
-    place = before[asked]
-    given = np.argsort(place, kind="stable")
-    for part in np.split(given, np.flatnonzero(starts_run(place[given] // size)))[1:]:
+    position = before[query]
+    given = np.argsort(position, kind="stable")
+    for part in np.split(given, np.flatnonzero(starts_run(position[given] // size)))[1:]:
         none = np.empty((len(part), 0), dtype=np.int32)
-        sample = drawn_sample(facts[part], num_entities, share, generator)
+        sample = sample_candidates(facts[part], num_entities, share, generator, all_below=all_below)
         yield Batch(facts[part], none, none.astype(np.bool_), sample=sample)
 
 
-def drawn_sample(
+def sample_candidates(
     facts: Facts,
     num_entities: int,
     share: float,
     generator: np.random.Generator,
     power: float = 1.0,
+    *,
+    all_below: int = 5000,
 ) -> Sample | None:
-    """A share of all entities, drawn at random, and those of the facts; None, which is all, where
-    these are few or all are wanted.
+    """The entities of the facts, and a random share of all entities; None stands for all entities.
 
-    The objects of the facts must be there, and the subjects should: many a score likes to answer a
-    question with its own subject. These stand for themselves, and one of d that were drawn from n
-    others for (n / d)^power.
+    None is the result if `share` is 1 or if there are at most `all_below` entities. Objects are
+    targets of the loss and must be candidates. Subjects are candidates because many score
+    functions rank the subject of a query high. The importance of the entities of the facts is 1.
+    If d of the n other entities were drawn, the importance of each is (n / d)^power.
     """
-    if share >= 1 or num_entities <= FEW:
+    if share >= 1 or num_entities <= all_below:
         return None
     own = np.zeros(num_entities, dtype=np.bool_)
     own[facts[:, (0, 2)]] = True
     chosen = own.copy()
     chosen[generator.choice(num_entities, math.ceil(share * num_entities), replace=False)] = True
-    named = int(own.sum())
-    others, drawn = num_entities - named, int(chosen.sum()) - named
-    standing = np.where(own[chosen], 1.0, (others / max(1, drawn)) ** power)
-    return Sample(np.flatnonzero(chosen), standing.astype(np.float32))
+    num_own = int(own.sum())
+    others, drawn = num_entities - num_own, int(chosen.sum()) - num_own
+    importance = np.where(own[chosen], 1.0, (others / max(1, drawn)) ** power)
+    return Sample(np.flatnonzero(chosen), importance.astype(np.float32))
 
 
-def refutations(
+def retraction_batches(
     facts: Facts, size: int, negatives: int, num_entities: int, generator: np.random.Generator
 ) -> Iterator[Batch]:
-    """One epoch over facts that no longer hold: each (s, r, o) is all the corruptions of a fact
-    (s, r, x), x drawn uniformly, so that o must lie farther from (s, r) than anything else."""
+    """One epoch over retracted facts. Each retracted (s, r, o) becomes a fact (s, r, x), x drawn
+    uniformly, and o is the entity of all its corruptions: training ranks o below x."""
     order = generator.permutation(len(facts))
     for start in range(0, len(facts), size):
-        withdrawn = facts[order[start : start + size]]
-        stand_ins = withdrawn.copy()
-        stand_ins[:, 2] = generator.integers(0, num_entities, len(withdrawn), dtype=np.int32)
-        shape = (len(withdrawn), negatives)
+        retracted = facts[order[start : start + size]]
+        random_facts = retracted.copy()
+        random_facts[:, 2] = generator.integers(0, num_entities, len(retracted), dtype=np.int32)
+        shape = (len(retracted), negatives)
         yield Batch(
-            facts=stand_ins,
-            corruptions=np.ascontiguousarray(np.broadcast_to(withdrawn[:, 2:], shape)),
+            facts=random_facts,
+            corruptions=np.ascontiguousarray(np.broadcast_to(retracted[:, 2:], shape)),
             corrupt_object=np.ones(shape, dtype=np.bool_),
         )

@@ -1,25 +1,44 @@
-"""Datasets by name: embedded, fetched and checked, or in a folder or archive of the user's own.
+"""Datasets by name: embedded, downloaded, or in a folder or archive of the user.
 
-`brick` comes with the package. Other names, such as the four growing graphs of the paper, are
-looked up in the folder or archive that the caller gives; if none is given, in that of the
-environment variable `LKGE_DATA`, then in the cache: `LKGE_CACHE`, or the platform's cache folder.
+`brick` is part of the package. Other datasets, such as the four growing graphs of the paper, are
+searched in the folder or archive that the caller gives; by default in that of the environment
+variable `LKGE_DATA`, then in the cache folder: `LKGE_CACHE`, or that of the platform.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 
 import platformdirs
 
-from lkge.data.download import Expected, Progress, download, verify
+from lkge.data import folders
 from lkge.data.files import as_data_error, unfinished
-from lkge.data.folders import dataset_names, read_growing_graph
 from lkge.data.snapshots import GrowingGraph
 from lkge.errors import DataError, UnknownName
+
+Progress = Callable[[int, int | None], None]
+"""A callback: bytes so far, and total bytes if the server sends them."""
+
+_TIMEOUT = 30.0
+_CHUNK = 1 << 16
+_MAX_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The number of facts of a dataset and the `digest_of` its files."""
+
+    facts: int
+    digest: str
+
 
 EMBEDDED = "brick"
 ARCHIVE = "dataset.zip"
@@ -31,7 +50,7 @@ EXPECTED = {
     "FACT": Expected(310_116, "73807fa8bdb4f3b1fc167479e8e4532c3cc384cb1eefcac10e00b9722cff4896"),
     "HYBRID": Expected(310_116, "1ae4d214cb2eae6ecc1d228bb998f0f95604663abcf434f47d117e72b034695f"),
 }
-"""What the archive of the paper's authors holds: facts, and the digest of their lines."""
+"""The content of the archive of the paper's authors."""
 
 URLS = tuple(
     f"https://raw.githubusercontent.com/nju-websoft/LKGE/{branch}/{ARCHIVE}"
@@ -41,7 +60,7 @@ URLS = tuple(
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """A dataset that has a name, and where it lies; `place` is None while it is not fetched."""
+    """The name of a dataset and its place; `place` is None if it is not downloaded."""
 
     name: str
     description: str
@@ -49,13 +68,15 @@ class DatasetInfo:
 
     @property
     def available(self) -> bool:
-        """Whether it can be loaded at once."""
+        """Whether the dataset can be loaded without a download."""
         return self.place is not None
 
 
 def list_datasets(data: Path | None = None) -> list[DatasetInfo]:
-    """The embedded dataset, the paper's four, and whatever else the places searched hold."""
-    found = {name: place for place in reversed(_places(data)) for name in dataset_names(place)}
+    """The embedded dataset, the four of the paper, and all others in the searched places."""
+    found = {
+        name: place for place in reversed(_places(data)) for name in folders.dataset_names(place)
+    }
     places = {name.casefold(): str(place) for name, place in found.items()}
     others = sorted(name for name in found if name.upper() not in EXPECTED)
     return [
@@ -71,19 +92,19 @@ def list_datasets(data: Path | None = None) -> list[DatasetInfo]:
 
 
 def load(name_or_path: str | Path, data: Path | None = None) -> GrowingGraph:
-    """The dataset of that name, whatever the case, or the one in that folder or zip archive."""
+    """Load the dataset of that name, ignoring case, or the one in that folder or zip archive."""
     name = str(name_or_path)
     if isinstance(name_or_path, Path) or _looks_like_path(name):
-        return read_growing_graph(name_or_path)
+        return folders.read_growing_graph(name_or_path)
     if name.casefold() == EMBEDDED:
         embedded = resources.files("lkge.data") / "embedded" / f"{EMBEDDED}.zip"
         with resources.as_file(embedded) as archive:
-            return read_growing_graph(archive, EMBEDDED)
+            return folders.read_growing_graph(archive, EMBEDDED)
     for place in _places(data):
-        if name.casefold() in map(str.casefold, dataset_names(place)):
-            return read_growing_graph(place, name)
+        if name.casefold() in map(str.casefold, folders.dataset_names(place)):
+            return folders.read_growing_graph(place, name)
     if Path(name).exists() and name.upper() not in EXPECTED:
-        return read_growing_graph(name)
+        return folders.read_growing_graph(name)
     raise _absent(name, data)
 
 
@@ -94,9 +115,9 @@ def fetch(
     progress: Progress | None = None,
     expected: Mapping[str, Expected] = EXPECTED,
 ) -> Path:
-    """Download the authors' archive, which holds all four datasets, into the cache; its path.
+    """Download the authors' archive, which has all four datasets, to the cache; return its path.
 
-    Only an archive with the expected facts is kept. One that is there already is not fetched again.
+    An archive without the expected facts is deleted. A valid archive is not downloaded again.
     """
     if name.casefold() == EMBEDDED:
         raise DataError(f"{EMBEDDED} comes with the package; there is nothing to fetch")
@@ -120,13 +141,13 @@ def fetch(
 
 
 def cache_folder() -> Path:
-    """Where fetched archives are kept."""
+    """The folder of downloaded archives."""
     given = os.environ.get("LKGE_CACHE")
     return Path(given) if given else platformdirs.user_cache_path("lkge")
 
 
 def stats(graph: GrowingGraph) -> list[dict[str, int]]:
-    """A row per snapshot: its new facts, in all and by split; entities and relations so far."""
+    """A row per snapshot: new facts, in total and by split; entities and relations so far."""
     before = [(0, 0), *((shot.num_entities, shot.num_relations) for shot in graph.snapshots)]
     return [
         {
@@ -145,7 +166,7 @@ def stats(graph: GrowingGraph) -> list[dict[str, int]]:
 
 
 def _places(data: Path | None) -> list[Path]:
-    """The folders and archives to search, first to last."""
+    """The folders and archives to search, in order."""
     if data is not None:
         return [_archive_in(data)]
     given = os.environ.get("LKGE_DATA")
@@ -157,7 +178,7 @@ def _places(data: Path | None) -> list[Path]:
 
 
 def _archive_in(data: Path) -> Path:
-    """The authors' archive, if it lies as it is in the folder `data`; else `data` itself."""
+    """The authors' archive if it is in the folder `data`, else `data`."""
     return data / ARCHIVE if (data / ARCHIVE).is_file() else data
 
 
@@ -181,3 +202,72 @@ def _absent(name: str, data: Path | None) -> DataError:
         f"{name.upper()} {where}; run: lkge datasets fetch {name.upper()}, "
         "or name a folder or archive that has it with --data PATH"
     )
+
+
+def download(urls: Sequence[str], target: Path, progress: Progress | None = None) -> None:
+    """Download the first of `urls` that exists to the new file `target`."""
+    for place, url in enumerate(urls):
+        try:
+            return _save(url, target, progress or _silent)
+        except HTTPError as error:
+            if error.code != 404 or place == len(urls) - 1:
+                raise _unreachable(url, f"HTTP {error.code} {error.reason}") from error
+        except (URLError, HTTPException, TimeoutError, ConnectionError, ValueError) as error:
+            raise _unreachable(url, str(getattr(error, "reason", error))) from error
+    raise ValueError("no address to download from")
+
+
+def _save(url: str, target: Path, progress: Progress) -> None:
+    request = urllib.request.Request(url, headers={"User-Agent": "lkge"})
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as response, target.open("wb") as file:
+        length = response.headers.get("Content-Length")
+        total = int(length) if length else None
+        done = 0
+        while chunk := response.read(_CHUNK):
+            done += len(chunk)
+            if done > _MAX_BYTES:
+                raise ConnectionError("far more data than a dataset has")
+            file.write(chunk)
+            progress(done, total)
+        if total is not None and done != total:
+            raise ConnectionError(f"the connection ended after {done} of {total} bytes")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _silent(done: int, total: int | None) -> None:
+    """Show nothing."""
+
+
+def _unreachable(url: str, reason: str) -> DataError:
+    return DataError(
+        f"could not download {url}: {reason}. "
+        "Try again later, or download it by hand and name the file with --data PATH."
+    )
+
+
+def verify(archive: Path, expected: Mapping[str, Expected]) -> None:
+    """Raise DataError if the archive does not have exactly the expected facts of each dataset."""
+    with folders.opened(archive) as source:
+        for name, wanted in expected.items():
+            found = digest_of(source, source.layout(name))
+            if found.facts != wanted.facts:
+                raise DataError(f"{name} has {found.facts} facts instead of {wanted.facts}")
+            if found.digest != wanted.digest:
+                raise DataError(f"{name} has other facts than the published ones")
+
+
+def digest_of(source: folders.Source, layout: folders.Layout) -> Expected:
+    """Number and SHA-256 of the lines of all files in order, each file after a line `0/train`.
+
+    All line ends are hashed as a newline.
+    """
+    digest = hashlib.sha256()
+    facts = 0
+    for index, split, content in folders.split_files(source, layout):
+        lines = content.replace(b"\r\n", b"\n")
+        if lines and not lines.endswith(b"\n"):
+            lines += b"\n"
+        digest.update(f"{index}/{split}\n".encode() + lines)
+        facts += lines.count(b"\n")
+    return Expected(facts, digest.hexdigest())

@@ -1,7 +1,7 @@
-"""Facts by name, to and from files: TSV, CSV, N-Triples, Turtle, Parquet; plain or compressed.
+"""Files of facts by name: TSV, CSV, N-Triples, Turtle, Parquet; plain or compressed.
 
-The suffix decides: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`, `.parquet`, and behind it, if the file is
-compressed, `.gz`, `.bz2`, `.xz` or `.zst`.
+The suffix of the file selects the format: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`, `.parquet`. A
+compressed file has a second suffix: `.gz`, `.bz2`, `.xz` or `.zst`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from lkge.data.files import as_data_error, write_bytes_atomically
-from lkge.data.formats import FORMATTERS, PARSERS, Columns, Triple
-from lkge.data.packing import PACKERS, UNPACKERS, unpacked
+from lkge.data.formats import FORMATTERS, PACKERS, PARSERS, UNPACKERS, Columns, Triple, unpacked
 from lkge.errors import DataError
 
 
 @dataclass(frozen=True)
 class NamedFacts:
-    """The facts of one file as parallel columns, each fact once, in the order of the file.
+    """The distinct facts of one file as parallel columns, in the order of the file.
 
-    `lines` holds the line of each fact (in Parquet the row, from 1), or is None where a fact has
-    no line of its own, as in Turtle.
+    `lines` are the line numbers of the facts (row numbers from 1 in Parquet), or None if the format
+    has no line per fact, such as Turtle.
     """
 
     source: str
@@ -40,17 +39,17 @@ class NamedFacts:
         return zip(self.subjects, self.relations, self.objects, strict=True)
 
     def place_of(self, position: int) -> str:
-        """`file:line` of a fact, or `file` where facts have no lines."""
+        """`file:line` of a fact, or `file` if facts have no lines."""
         return self.source if self.lines is None else f"{self.source}:{self.lines[position]}"
 
 
 def is_fact_file(name: str) -> bool:
-    """Whether the suffix of `name` is one that `read_facts` knows."""
+    """Whether `read_facts` can read a file of that name."""
     return _suffixes(name)[0] in PARSERS
 
 
 def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -> NamedFacts:
-    """The facts of a file, or of bytes or a binary stream whose file name is `name`."""
+    """Read the facts of a file, or of bytes or a binary stream with the file name `name`."""
     if name is None:
         if not isinstance(source, (str, Path)):
             raise ValueError("bytes and streams need a name, whose suffix tells the format")
@@ -64,7 +63,7 @@ def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -
 
 
 def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
-    """Write facts as TSV, CSV or Parquet, plain or `.gz`, `.bz2`, `.xz`; all of it or nothing."""
+    """Write facts atomically as TSV, CSV or Parquet, plain or `.gz`, `.bz2`, `.xz`."""
     path = Path(path)
     suffix, compression = _suffixes(path.name)
     if suffix not in FORMATTERS or compression not in PACKERS:
@@ -81,7 +80,7 @@ def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
 
 
 def _suffixes(name: str) -> tuple[str, str]:
-    """(format, compression) in lower case; the compression is empty for a plain file."""
+    """(format, compression) in lower case; the compression of a plain file is empty."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
     compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACKERS else ""
     return (suffixes[-1] if suffixes else ""), compression
@@ -124,10 +123,10 @@ def _without_repeats(columns: Columns, name: str) -> NamedFacts:
     if columns.left_out:
         warnings.append(f"{name}: left out {columns.left_out} facts with literals or blank nodes")
     facts = NamedFacts(name, *columns[:4], tuple(warnings))
-    distinct = set(facts)
-    if len(distinct) == len(facts):
+    places: dict[Triple, int] = {}
+    first = [places.setdefault(fact, at) == at for at, fact in enumerate(facts)]
+    if all(first):
         return facts
-    first = [_taken(distinct, fact) for fact in facts]
     again = f"{facts.place_of(first.index(False))}: a fact stands here for the second time"
     warnings.append(f"{again}; repeats in this file, left out: {first.count(False)}")
     return NamedFacts(
@@ -138,11 +137,3 @@ def _without_repeats(columns: Columns, name: str) -> NamedFacts:
         columns.lines and list(compress(columns.lines, first)),
         tuple(warnings),
     )
-
-
-def _taken(left: set[Triple], fact: Triple) -> bool:
-    """Whether `fact` was still there to take."""
-    if fact not in left:
-        return False
-    left.remove(fact)
-    return True

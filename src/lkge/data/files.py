@@ -1,4 +1,4 @@
-"""Writing that leaves all or nothing: whoever looks sees the old file or the whole new one."""
+"""Atomic writing of files and folders: a reader sees the old content or the whole new content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from lkge.errors import DataError, RunError
 
 LEFTOVER = ".*.part"
-"""What a crash in `unfinished` may leave beside the file or folder that was being written."""
+"""The pattern of temporary files that a crash in `unfinished` leaves in the folder."""
 
 _REMEDIES = {
     errno.ENOSPC: "; make room on the disk and try again",
@@ -26,18 +26,18 @@ _REMEDIES = {
 
 
 def write_bytes_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, through a file beside it."""
+    """Write `data` to `path` by way of a temporary file in the same folder."""
     with unfinished(path) as temporary:
         write_bytes_through(temporary, data)
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 to `path`, through a file beside it."""
+    """Write `text` as UTF-8 to `path` by way of a temporary file in the same folder."""
     write_bytes_atomically(path, text.encode("utf-8"))
 
 
 def write_bytes_through(path: Path, data: bytes) -> None:
-    """Write a new file and wait until it is on the disk."""
+    """Write a new file and sync it to the disk."""
     with path.open("xb") as file:
         file.write(data)
         file.flush()
@@ -46,9 +46,8 @@ def write_bytes_through(path: Path, data: bytes) -> None:
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """A free path beside `path`, for a file or folder that takes its place if the block ends well.
-
-    A folder can only take the place of an empty one.
+    """A temporary path in the folder of `path`. A file or folder that the block creates there
+    replaces `path` if the block ends without an exception. A folder can only replace an empty one.
     """
     temporary = _beside(path)
     try:
@@ -61,9 +60,9 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def unfinished_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, which takes its place if the block ends well.
+    """A new temporary folder, which replaces `path` if the block ends without an exception.
 
-    Its own entries are on the disk before that; the files in it must be by the end of the block.
+    The folder is synced to the disk. The block must sync the files in the folder.
     """
     with unfinished(path) as temporary:
         temporary.mkdir()
@@ -72,7 +71,7 @@ def unfinished_folder(path: Path) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all in it, as far as the disk lets it."""
+    """Remove a file or a folder tree; errors of the file system are ignored."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     elif path.exists():
@@ -81,7 +80,7 @@ def remove(path: Path) -> None:
 
 
 def remove_at_once(folder: Path) -> None:
-    """Remove a folder as far as the disk lets it; who looks sees all of it or nothing."""
+    """Remove a folder tree atomically; errors of the file system are ignored."""
     temporary = _beside(folder)
     with suppress(OSError):
         os.replace(folder, temporary)
@@ -90,13 +89,13 @@ def remove_at_once(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what crashes left unfinished in `folder`; nobody may be writing there."""
+    """Remove the temporary files of crashed writers; no writer may be active in `folder`."""
     for leftover in folder.glob(LEFTOVER):
         remove(leftover)
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until a rename within `folder` is on the disk."""
+    """Sync the entries of `folder` to the disk, for example after a rename."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -106,7 +105,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def as_data_error(path: Path) -> Iterator[None]:
-    """Tell of a failure to write `path` as a DataError."""
+    """Raise an OSError of the block, which writes `path`, as a DataError."""
     try:
         yield
     except OSError as error:
@@ -115,7 +114,7 @@ def as_data_error(path: Path) -> Iterator[None]:
 
 @contextmanager
 def as_run_error(path: Path) -> Iterator[None]:
-    """Tell of a failure to write `path` as a RunError, under the name it has when finished."""
+    """Raise an OSError of the block, which writes `path`, as a RunError with the final path."""
     try:
         yield
     except OSError as error:
@@ -123,12 +122,12 @@ def as_run_error(path: Path) -> Iterator[None]:
 
 
 def _beside(path: Path) -> Path:
-    """A free path that LEFTOVER matches, and from which `_finished` knows `path`."""
+    """A free path that matches LEFTOVER; `_finished` is the inverse."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
 
 
 def _finished(path: Path) -> Path:
-    """What a path within something unfinished will be in the end."""
+    """The final path of a path in a temporary file or folder."""
     return Path(*(re.sub(r"^\.(.+)\.[0-9a-f]{8}\.part$", r"\1", part) for part in path.parts))
 
 
@@ -138,11 +137,9 @@ def _cannot_be_written(error: OSError) -> str:
 
 @contextmanager
 def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Whether the lock file `path` is held within the block, to the exclusion of other processes
-    and of other threads.
-
-    False, unless it may `wait`: another holds it. The system lets go when a process ends, however
-    it ends.
+    """Hold an exclusive lock on the file `path`, against other processes and threads. The value is
+    whether the block holds the lock: False if another holds it, and `wait` is False. The operating
+    system releases the lock when the process ends or crashes.
     """
     with as_run_error(path):
         lock = path.open("a", encoding="utf-8")

@@ -1,43 +1,60 @@
-"""A growing graph to and from a folder `0/train.txt, 0/valid.txt, 0/test.txt, 1/train.txt, …`.
+"""Growing graphs in folders and zip archives.
+
+A dataset is a folder with one numbered folder per snapshot, which has train, valid and test facts:
+`ENTITY/0/train.txt`, `ENTITY/0/valid.txt`, … Several datasets may be side by side, at most two
+folders deep. An archive is read in place; nothing is unpacked to disk.
 
 Ids follow the order of first appearance: snapshot by snapshot, train, valid, test, and in each fact
-subject before object. So the ids below `Snapshot.num_entities` are those known by then.
+subject before object. So the ids below `Snapshot.num_entities` are those known by that snapshot.
 """
 
 from __future__ import annotations
 
-from itertools import chain, compress
-from pathlib import Path
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, compress, islice
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
 
-from lkge.data.facts import NamedFacts, read_facts, write_facts
+from lkge.data.facts import NamedFacts, is_fact_file, read_facts, write_facts
 from lkge.data.files import as_data_error, unfinished
-from lkge.data.formats import Triple
-from lkge.data.layouts import SPLITS, Layout, Source, opened
+from lkge.data.formats import MAX_UNPACKED, Triple
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
-from lkge.errors import DataError
+from lkge.errors import DataError, UnknownName
+
+SPLITS = ("train", "valid", "test")
+MAX_MEMBERS = 100_000
+"""The maximal number of files in an archive or folder."""
+
+_SPLIT_FILE = re.compile(
+    rf"(?:(?P<folder>.*)/)?(?P<number>[0-9]{{1,9}})/(?P<split>{'|'.join(SPLITS)})\.[^/]+"
+)
 
 
 def dataset_names(path: Path | str) -> list[str]:
-    """The datasets that a folder or archive holds."""
+    """The sorted names of the datasets in a folder or archive."""
     with opened(path) as source:
         return sorted(source.layouts())
 
 
 def read_growing_graph(path: Path | str, name: str | None = None) -> GrowingGraph:
-    """The dataset `name` of a folder or zip archive; no name is needed where there is only one.
+    """Read the dataset `name` of a folder or zip archive; no name is needed if there is only one.
 
-    A fact that stood before, in an earlier snapshot or split, is left out with a warning.
+    A fact that is also in an earlier snapshot or split is left out with a warning.
     """
     with opened(path) as source:
         return _Reading(source, source.layout(name)).graph()
 
 
 def write_growing_graph(graph: GrowingGraph, folder: Path | str) -> None:
-    """Write the folder that `read_growing_graph` reads; it must be new or empty."""
+    """Write a graph to a new or empty folder, which `read_growing_graph` can read."""
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise DataError("exists and is not an empty folder; choose another", file=folder)
@@ -51,7 +68,7 @@ def write_growing_graph(graph: GrowingGraph, folder: Path | str) -> None:
 
 
 class _Reading:
-    """What is known so far while snapshots are read one after the other."""
+    """Reads the snapshots of one dataset in order."""
 
     def __init__(self, source: Source, layout: Layout) -> None:
         self.source = source
@@ -63,7 +80,7 @@ class _Reading:
         self.trained_relations = np.empty(0, dtype=np.int32)
 
     def graph(self) -> GrowingGraph:
-        """All snapshots."""
+        """Read all snapshots."""
         snapshots = tuple(self._snapshot(index) for index in range(len(self.layout.snapshots)))
         return GrowingGraph(self.layout.name, self.vocabulary, snapshots, tuple(self.warnings))
 
@@ -93,7 +110,7 @@ class _Reading:
         return facts[kept]
 
     def _numbered(self, named: NamedFacts) -> Facts:
-        """Names to ids, new names appended; shape (n, 3)."""
+        """The facts as ids, shape (n, 3); new names are appended to the vocabulary."""
         pairs = zip(named.subjects, named.objects, strict=True)
         try:
             self.vocabulary.add_entities(chain.from_iterable(pairs))
@@ -108,7 +125,7 @@ class _Reading:
         return np.array(columns, dtype=np.int32).T.copy()
 
     def _new(self, facts: Facts, named: NamedFacts) -> npt.NDArray[np.bool_]:
-        """Which facts have not stood in any file so far, shape (n,); from now on they have."""
+        """For each fact whether it was in no earlier file, shape (n,); remembers the new facts."""
         triples = list(zip(*facts.T.tolist(), strict=True))
         new = [triple not in self.first_places for triple in triples]
         if not all(new):
@@ -140,3 +157,169 @@ def _names(vocabulary: Vocabulary, facts: Facts) -> list[Triple]:
         (entities[subject], relations[relation // 2], entities[obj])
         for subject, relation, obj in facts.tolist()
     ]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one dataset: for each snapshot a mapping from split to the path below `root`."""
+
+    name: str
+    root: Path
+    snapshots: tuple[Mapping[str, str], ...]
+
+    def place(self, path: str) -> str:
+        """The path of a file for messages."""
+        return f"{self.root}/{path}"
+
+    def folder_of(self, index: int) -> str:
+        """The folder of a snapshot for messages."""
+        return self.place(str(PurePosixPath(next(iter(self.snapshots[index].values()))).parent))
+
+
+@dataclass(frozen=True)
+class Source:
+    """An open folder or archive: the paths of its files, and a function that reads a file."""
+
+    root: Path
+    paths: Sequence[str]
+    read: Callable[[str], bytes]
+
+    def layouts(self) -> dict[str, Layout]:
+        """All datasets by name."""
+        found: dict[str, dict[int, dict[str, str]]] = {}
+        for path in self.paths:
+            match = _SPLIT_FILE.fullmatch(path)
+            if match and is_fact_file(path):
+                snapshots = found.setdefault(match["folder"] or "", {})
+                _add_split(snapshots, match, path, self.root)
+        named = [
+            Layout(self._name_of(folder), self.root, _in_order(snapshots, self.root / folder))
+            for folder, snapshots in found.items()
+        ]
+        layouts = {layout.name: layout for layout in named}
+        if len(layouts) < len(named):
+            raise DataError("has two datasets of the same name; point to one", file=self.root)
+        return layouts
+
+    def layout(self, name: str | None) -> Layout:
+        """The dataset of that name, ignoring case; without a name, the only dataset."""
+        layouts = self.layouts()
+        if not layouts:
+            raise DataError(
+                "holds no snapshots; expected files such as 0/train.txt", file=self.root
+            )
+        if name is not None:
+            chosen = [known for known in layouts if known.casefold() == name.casefold()]
+            if not chosen:
+                raise UnknownName("dataset", name, layouts)
+            return layouts[chosen[0]]
+        if len(layouts) > 1:
+            raise DataError(
+                f"holds several datasets, name one: {', '.join(layouts)}", file=self.root
+            )
+        return next(iter(layouts.values()))
+
+    def _name_of(self, folder: str) -> str:
+        if folder:
+            return PurePosixPath(folder).name
+        return self.root.resolve().name if self.root.is_dir() else self.root.stem
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[Source]:
+    """Open a folder or a zip archive."""
+    root = Path(path)
+    if root.is_dir():
+        yield Source(root, _paths_in(root), lambda file: _read_file(root / file))
+        return
+    if not root.exists():
+        raise DataError("there is no such folder or archive; check the path", file=root)
+    try:
+        archive = zipfile.ZipFile(root)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise DataError(f"is neither a folder nor a zip archive: {error}", file=root) from error
+    with archive:
+        yield Source(root, _members_of(archive, root), lambda file: _read_member(archive, file))
+
+
+def _paths_in(root: Path) -> list[str]:
+    patterns = ("[0-9]*/*", "*/[0-9]*/*", "*/*/[0-9]*/*")
+    files = (path for pattern in patterns for path in root.glob(pattern))
+    paths = sorted(path.relative_to(root).as_posix() for path in islice(files, MAX_MEMBERS + 1))
+    _require(len(paths) <= MAX_MEMBERS, "has too many files to be a dataset", root)
+    return paths
+
+
+def _members_of(archive: zipfile.ZipFile, root: Path) -> list[str]:
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    size = sum(member.file_size for member in members)
+    _require(len(members) <= MAX_MEMBERS, "has too many files to be a dataset", root)
+    _require(size <= MAX_UNPACKED, "unpacks to an unreasonable size", root)
+    names = [member.filename for member in members]
+    for name in names:
+        _require(_is_safe(name), f"has a file with the unsafe path {name!r}", root)
+    return names
+
+
+def _is_safe(name: str) -> bool:
+    path = PurePosixPath(name.replace("\\", "/"))
+    return not path.is_absolute() and ".." not in path.parts and ":" not in path.parts[0]
+
+
+def _require(holds: bool, complaint: str, root: Path) -> None:
+    if not holds:
+        raise DataError(f"{complaint}; use another archive or folder", file=root)
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    try:
+        return archive.read(name)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        RuntimeError,  # encrypted
+    ) as error:
+        place = f"{archive.filename}/{name}"
+        raise DataError(f"cannot be unpacked ({error}); fetch it again", file=place) from error
+
+
+def _add_split(
+    snapshots: dict[int, dict[str, str]], match: re.Match[str], path: str, root: Path
+) -> None:
+    files = snapshots.setdefault(int(match["number"]), {})
+    other = files.setdefault(match["split"], path)
+    if other != path:
+        raise DataError(f"stands for the same facts as {other}; remove one", file=f"{root}/{path}")
+
+
+def _in_order(
+    snapshots: Mapping[int, Mapping[str, str]], place: Path
+) -> tuple[Mapping[str, str], ...]:
+    """The snapshots by number; the numbers must be consecutive and start at 0 or 1."""
+    numbers = sorted(snapshots)
+    first = min(numbers[0], 1)
+    for expected, number in enumerate(numbers, start=first):
+        if number != expected:
+            raise DataError(
+                f"snapshot {expected} is missing before snapshot {number}; "
+                "number the snapshots from 0 or 1 without a gap",
+                file=place,
+            )
+    return tuple(snapshots[number] for number in numbers)
+
+
+def split_files(source: Source, layout: Layout) -> Iterator[tuple[int, str, bytes]]:
+    """(snapshot, split, content) of each file of a dataset, in order."""
+    for index, files in enumerate(layout.snapshots):
+        for split in SPLITS:
+            if split in files:
+                yield index, split, source.read(files[split])

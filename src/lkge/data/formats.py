@@ -1,22 +1,30 @@
-"""One parser per format, from bytes to columns of names, and back."""
+"""File formats: a parser and a formatter per format, and compression. All work on bytes.
+
+The file name selects both: the last suffix but one the format, the last one the compression.
+"""
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
+import gzip
 import io
+import lzma
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lkge.errors import DataError
 
 Triple = tuple[str, str, str]
-"""Subject, relation, object, by name."""
+"""A fact by name: subject, relation, object."""
 
 
 class Columns(NamedTuple):
-    """What a file holds, before any check of the names. `lines` is None where facts have none."""
+    """The unchecked content of a file. `lines` is None if the format has no line per fact.
+    `left_out` is the number of statements with literals or blank nodes."""
 
     subjects: Sequence[str]
     relations: Sequence[str]
@@ -26,7 +34,7 @@ class Columns(NamedTuple):
 
 
 def parse_tsv(data: bytes, name: str) -> Columns:
-    """Three names a line with tabs between them; blank lines do not count."""
+    """Parse TSV: three names a line; blank lines are skipped."""
     lines = _decoded(data, name).replace("\r\n", "\n").removesuffix("\r").split("\n")
     filled = [bool(line.strip(" ")) for line in lines]
     numbers = list(compress(range(1, len(lines) + 1), filled))
@@ -42,7 +50,7 @@ _HEADERS = {("subject", "relation", "object"), ("head", "relation", "tail"), ("s
 
 
 def parse_csv(data: bytes, name: str) -> Columns:
-    """Three names a row with commas between them, quoted where needed; a header is skipped."""
+    """Parse CSV: three names a row, quoted if needed; a header is skipped."""
     reader = csv.reader(io.StringIO(_decoded(data, name), newline=""), strict=True)
     fields: list[str] = []
     numbers: list[int] = []
@@ -63,18 +71,18 @@ def parse_csv(data: bytes, name: str) -> Columns:
 
 
 def parse_n_triples(data: bytes, name: str) -> Columns:
-    """One statement a line."""
+    """Parse N-Triples: one statement a line."""
     columns, kept = _parse_rdf(data, name, "nt")
     return columns._replace(lines=list(compress(_statement_lines(data), kept)))
 
 
 def parse_turtle(data: bytes, name: str) -> Columns:
-    """Statements with prefixes and abbreviations; they have no lines of their own."""
+    """Parse Turtle; statements have no line numbers."""
     return _parse_rdf(data, name, "ttl")[0]
 
 
 def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bool]]:
-    """The statements between IRIs, and for every statement whether it is one of them."""
+    """The statements between IRIs, and for every statement whether it is between IRIs."""
     import pyoxigraph
 
     form = pyoxigraph.RdfFormat.from_extension(extension)
@@ -99,7 +107,7 @@ def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bo
 
 
 def _statement_lines(data: bytes) -> Iterator[int]:
-    """The lines of N-Triples data that hold a statement; the format allows one a line."""
+    """The numbers of the lines of N-Triples data that have a statement."""
     for number, line in enumerate(data.splitlines(), start=1):
         content = line.removeprefix(codecs.BOM_UTF8).strip()
         if content and not content.startswith(b"#"):
@@ -110,7 +118,7 @@ _COLUMN_NAMES = (("subject", "head", "s"), ("relation", "predicate", "p"), ("obj
 
 
 def parse_parquet(data: bytes, name: str) -> Columns:
-    """Columns subject, relation or predicate, object; else the first three columns of text."""
+    """Parse Parquet: columns with known names (`_COLUMN_NAMES`), else the first three of text."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -187,7 +195,7 @@ def format_parquet(facts: Sequence[Triple], name: str) -> bytes:
 
 
 def _encoded(text: str) -> bytes:
-    """UTF-8; a first character that looks like a byte order mark is kept by putting one before."""
+    """UTF-8. A text that starts with a byte order mark gets a second one, as parsers drop one."""
     data = text.encode("utf-8")
     return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
 
@@ -206,4 +214,44 @@ FORMATTERS: dict[str, Callable[[Sequence[Triple], str], bytes]] = {
     ".tsv": format_tsv,
     ".csv": format_csv,
     ".parquet": format_parquet,
+}
+
+MAX_UNPACKED = 4 << 30
+"""The maximal size of decompressed data, in bytes."""
+
+
+def unpacked(data: bytes, compression: str, name: str) -> bytes:
+    """Decompress `data`; `compression` is a suffix such as `.gz`, or empty."""
+    if not compression:
+        return data
+    try:
+        with UNPACKERS[compression](io.BytesIO(data)) as stream:
+            plain: bytes = stream.read(MAX_UNPACKED + 1)
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(
+            f"damaged {compression} data ({error}); fetch or make the file again", file=name
+        ) from error
+    if len(plain) > MAX_UNPACKED:
+        raise DataError("unpacks to an unreasonable size; unpack it by hand first", file=name)
+    return plain
+
+
+def _open_zstd(packed: io.BytesIO) -> Any:
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(packed, "zstd")
+
+
+UNPACKERS: dict[str, Callable[[io.BytesIO], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _open_zstd,
+}
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": lambda data: data,
+    ".gz": lambda data: gzip.compress(data, mtime=0),
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
 }

@@ -1,39 +1,43 @@
-"""Cut one graph into growing snapshots: the four ways of the paper's "Dataset Construction".
+"""Dataset builder: divide one graph into growing snapshots by the four methods of the paper
+(section "Dataset Construction").
 
-Seeding. Up to ten facts, drawn uniformly, start the first snapshot; fewer when the graph is so
-small that fewer already fill it.
+1. Seeding. Up to ten facts, drawn uniformly, start the first snapshot; fewer if the graph is so
+small that fewer fill the snapshot.
 
-Expanding, for snapshots i = 1 … n - 1; E, R, T are all entities, relations and facts:
+2. Expanding, for snapshots i = 1 … n - 1; E, R, T are all entities, relations and facts:
 
-entity     draw facts that touch a seen entity until |E_i| ≥ i/n |E|, then close: add every fact
-           whose two entities are seen
-relation   draw likewise until |R_i| ≥ i/n |R|, then close: add every fact whose relation is seen
-fact       draw likewise until |T_i| ≥ i/n |T|; no closing
+entity     draw facts with a seen entity until |E_i| ≥ i/n |E|; then add every fact whose two
+           entities are seen ("closing")
+relation   draw facts with a seen entity until |R_i| ≥ i/n |R|; then add every fact whose relation
+           is seen
+fact       draw facts with a seen entity until |T_i| ≥ i/n |T|; no closing
 hybrid     draw from U = E ∪ R ∪ T; after each draw the snapshot ends with probability n/|U|
 
-Every draw is uniform over what has not joined yet, and a fact that joins makes its entities and
-relation seen. Where no fact left touches a seen entity (the graph has several components), a fact
-drawn from all that are left is a new seed.
+Every draw is uniform over all items that are not selected yet. A selected fact makes its entities
+and its relation seen (selected). If no remaining fact has a seen entity (the graph has several
+components), a fact drawn from all remaining facts is a new seed.
 
-A hybrid draw of an entity or relation makes it seen. A drawn fact whose parts are not all seen
-stays in U, and a fact whose parts are all seen is drawn in its place; if there is none, the draw
-is repeated and does not count, so that n snapshots use up U once, on average. A snapshot does not
-end before it has a fact, and leaves at least one for each that follows. Nearly all of U are facts;
-so most facts that the seen entities and relations make possible join soon, but not all of them.
+Hybrid: a drawn entity or relation becomes seen. If a drawn fact has an unseen entity or relation,
+the fact stays in U, and a fact without unseen parts is drawn instead; if there is none, the draw is
+repeated and not counted, so n snapshots use up U once on average. A snapshot has at least one fact
+and leaves at least one for each later snapshot. Nearly all of U are facts, so most facts are
+selected soon after their entities and relation are seen.
 
-The last snapshot takes the rest. Dividing: of m new facts, ⌊m/5⌋ drawn at random are for
-validation, as many for testing, and the others for training (3:1:1).
+The last snapshot has all remaining facts.
+
+3. Dividing: of m new facts ⌊m/5⌋, drawn at random, are for validation, as many for testing, and
+the others for training (3:1:1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from lkge.data.joining import NOTHING, Rows, State
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, SettingsError
@@ -42,13 +46,19 @@ Growth = Literal["entity", "relation", "fact", "hybrid"]
 GROWTHS: tuple[Growth, ...] = get_args(Growth)
 SEEDS = 10
 
+NOTHING = -1
+"""The result of a draw from an empty pool."""
+
+Rows = npt.NDArray[np.int64]
+"""Row numbers of a fact array."""
+
 
 @dataclass(frozen=True)
 class Step:
-    """The rows that one snapshot adds: those drawn, in order, then those that close it.
+    """The rows that one snapshot adds: the drawn rows in order, and the rows of the closing.
 
-    `seeds` are the drawn rows that need not touch a seen entity: the first ones, and one for each
-    time that no fact left touched a seen entity.
+    `seeds` are the drawn rows that need not have a seen entity: the first rows, and one for each
+    time that no remaining fact had a seen entity.
     """
 
     drawn: Rows
@@ -71,7 +81,7 @@ class Division:
 
 
 def grow(facts: Facts, growth: Growth, snapshots: int = 5, *, seed: int) -> list[Division]:
-    """The new facts of each snapshot, divided. Facts that stand twice in the source count once."""
+    """The divided new facts of each snapshot. Repeated facts of the source count once."""
     rng = np.random.default_rng(seed)
     facts = unique_facts(facts)
     steps = expand(facts, growth, snapshots, rng)
@@ -88,7 +98,7 @@ def build_growing_graph(
     seed: int,
     name: str,
 ) -> GrowingGraph:
-    """A growing graph from the names of facts; ids follow the order in which names appear."""
+    """A growing graph from facts by name; ids follow the order of first appearance."""
     source = Vocabulary()
     facts = _fact_array(source, zip(subjects, relations, objects, strict=True))
     divisions = grow(facts, growth, snapshots, seed=seed)
@@ -125,13 +135,16 @@ def divide(facts: Facts, rng: np.random.Generator) -> Division:
 
 def expand(facts: Facts, growth: Growth, snapshots: int, rng: np.random.Generator) -> list[Step]:
     """The rows of distinct `facts` that each snapshot adds; every row is in exactly one step."""
-    state = State(facts, rng)
+    state = GrowthState(facts, rng)
     _require_enough(state, growth, snapshots)
-    steps = _mix(state, snapshots) if growth == "hybrid" else _walk(state, growth, snapshots)
-    return [*steps, Step(_rows(()), np.flatnonzero(~state.joined_facts), frozenset())]
+    if growth == "hybrid":
+        steps = _expand_hybrid(state, snapshots)
+    else:
+        steps = _expand_to_threshold(state, growth, snapshots)
+    return [*steps, Step(_rows(()), np.flatnonzero(~state.selected_facts), frozenset())]
 
 
-def _walk(state: State, growth: Growth, snapshots: int) -> list[Step]:
+def _expand_to_threshold(state: GrowthState, growth: Growth, snapshots: int) -> list[Step]:
     """Snapshots 1 … n - 1 of the entity, relation or fact growth."""
     everything, frontier = state.pool(range(state.first_entity)), state.pool()
     touched = np.zeros(state.first_entity, dtype=np.bool_)
@@ -139,8 +152,8 @@ def _walk(state: State, growth: Growth, snapshots: int) -> list[Step]:
     def add(row: int) -> None:
         for part in state.add(row):
             if part < state.first_relation:
-                holders = state.holders(part)
-                fresh = holders[~touched[holders]]
+                rows = state.facts_with(part)
+                fresh = rows[~touched[rows]]
                 touched[fresh] = True
                 frontier.items.extend(fresh.tolist())
 
@@ -163,31 +176,31 @@ def _walk(state: State, growth: Growth, snapshots: int) -> list[Step]:
     return [step(i) for i in range(1, snapshots)]
 
 
-def _closing(state: State, growth: Growth) -> Rows:
-    """The facts left that the seen entities, or the seen relations, call for."""
+def _closing(state: GrowthState, growth: Growth) -> Rows:
+    """The remaining facts whose entities (entity growth) or relation (relation growth) are seen."""
     if growth == "fact":
         return _rows(())
     columns = [0, 2] if growth == "entity" else [1]
-    called_for = state.joined[state.parts[:, columns]].all(axis=1)
-    return np.flatnonzero(called_for & ~state.joined_facts)
+    seen = state.selected[state.parts[:, columns]].all(axis=1)
+    return np.flatnonzero(seen & ~state.selected_facts)
 
 
-def _mix(state: State, snapshots: int) -> list[Step]:
-    """Snapshots 1 … n - 1 of the hybrid growth. Each adds a fact and leaves some for the others."""
+def _expand_hybrid(state: GrowthState, snapshots: int) -> list[Step]:
+    """Snapshots 1 … n - 1 of the hybrid growth."""
     universe, possible = state.pool(range(state.num_items)), state.pool()
     unseen_parts = 3 - state.loops.astype(np.int8)
 
     def enable(part: int) -> None:
-        holders = state.holders(part)
-        unseen_parts[holders] -= 1
-        possible.items.extend(holders[unseen_parts[holders] == 0].tolist())
+        rows = state.facts_with(part)
+        unseen_parts[rows] -= 1
+        possible.items.extend(rows[unseen_parts[rows] == 0].tolist())
 
     def add(row: int) -> None:
         for part in state.add(row):
             enable(part)
 
-    def join_one() -> int:
-        """Draw until something joins: the fact, or `NOTHING` for an entity or relation."""
+    def select_one() -> int:
+        """Draw until an item is selected: a fact, or `NOTHING` for an entity or relation."""
         while (item := universe.pick()) < state.first_entity:
             row = item if unseen_parts[item] == 0 else possible.pick()
             if row != NOTHING:
@@ -198,12 +211,12 @@ def _mix(state: State, snapshots: int) -> list[Step]:
         return NOTHING
 
     def step(i: int) -> Step:
-        drawn = _seeded(state, add, snapshots) if i == 1 else []
+        drawn = _select_seeds(state, add, snapshots) if i == 1 else []
         seeds = frozenset(drawn)
         most = state.total["fact"] - (snapshots - i)
         ended = False
         while state.count["fact"] < most and not (drawn and ended):
-            row = join_one()
+            row = select_one()
             if row != NOTHING:
                 drawn.append(row)
             ended = state.draw() * state.num_items < snapshots
@@ -212,8 +225,8 @@ def _mix(state: State, snapshots: int) -> list[Step]:
     return [step(i) for i in range(1, snapshots)]
 
 
-def _seeded(state: State, add: Callable[[int], None], snapshots: int) -> list[int]:
-    """The seeds of the hybrid growth, at most 1/n of the facts; they have joined."""
+def _select_seeds(state: GrowthState, add: Callable[[int], None], snapshots: int) -> list[int]:
+    """Select the seeds of the hybrid growth, at most 1/n of the facts."""
     everything = state.pool(range(state.first_entity))
     seeds: list[int] = []
     for _ in range(min(SEEDS, state.total["fact"] // snapshots)):
@@ -222,8 +235,8 @@ def _seeded(state: State, add: Callable[[int], None], snapshots: int) -> list[in
     return seeds
 
 
-def _require_enough(state: State, growth: Growth, snapshots: int) -> None:
-    """Refuse what could leave a snapshot without facts. One fact may bring two entities."""
+def _require_enough(state: GrowthState, growth: Growth, snapshots: int) -> None:
+    """Raise an error if a snapshot could have no facts. A fact may have two new entities."""
     if growth not in GROWTHS:
         raise SettingsError(f"growth = {growth!r} must be one of {', '.join(GROWTHS)}")
     if snapshots < 1:
@@ -246,9 +259,93 @@ def _rows(rows: Sequence[int]) -> Rows:
 
 
 def _fact_array(vocabulary: Vocabulary, named: Iterable[tuple[str, str, str]]) -> Facts:
-    """Facts by id, shape (n, 3); the vocabulary takes in names that are new to it."""
+    """Facts as ids, shape (n, 3); new names are added to the vocabulary."""
     ids = [
         (vocabulary.add_entity(s), vocabulary.add_relation(r), vocabulary.add_entity(o))
         for s, r, o in named
     ]
     return np.array(ids, dtype=np.int32).reshape(-1, 3)
+
+
+class GrowthState:
+    """Which items are selected. Items are numbered: facts from 0, then entities, then relations."""
+
+    def __init__(self, facts: Facts, rng: np.random.Generator):
+        entities, ends = np.unique(facts[:, [0, 2]], return_inverse=True)
+        relations, kinds = np.unique(facts[:, 1], return_inverse=True)
+        self.total = {"fact": len(facts), "entity": len(entities), "relation": len(relations)}
+        self.count = dict.fromkeys(self.total, 0)
+        self.first_entity = len(facts)
+        self.first_relation = len(facts) + len(entities)
+        self.num_items = self.first_relation + len(relations)
+        subjects, objects = ends.reshape(-1, 2).T + self.first_entity
+        labels = kinds.ravel() + self.first_relation
+        self.parts: Rows = np.stack([subjects, labels, objects], axis=1)
+        self.selected = np.zeros(self.num_items, dtype=np.bool_)
+        self.selected_facts = self.selected[: self.first_entity]
+        self.draw = _uniforms(rng).__next__
+        self._facts, self._starts = self._facts_by_part()
+
+    @property
+    def loops(self) -> npt.NDArray[np.bool_]:
+        """For each fact whether its subject is its object."""
+        return np.equal(self.parts[:, 0], self.parts[:, 2])
+
+    def _facts_by_part(self) -> tuple[Rows, Rows]:
+        """The facts of each entity and relation, concatenated, and where those of each start."""
+        rows = np.arange(self.first_entity)
+        straight = ~self.loops
+        parts = np.concatenate([self.parts[:, 0], self.parts[:, 1], self.parts[straight, 2]])
+        facts = np.concatenate([rows, rows, rows[straight]])
+        order = np.argsort(parts, kind="stable")
+        starts = np.searchsorted(parts[order], np.arange(self.first_entity, self.num_items + 1))
+        return facts[order], starts
+
+    def facts_with(self, part: int) -> Rows:
+        """The distinct facts that have this entity or relation."""
+        at = part - self.first_entity
+        return self._facts[self._starts[at] : self._starts[at + 1]]
+
+    def pool(self, items: Iterable[int] = ()) -> Pool:
+        """A pool of the items that are not selected."""
+        return Pool(list(items), self.selected, self.draw)
+
+    def see(self, part: int) -> None:
+        """Select an unseen entity or relation."""
+        self.selected[part] = True
+        self.count["entity" if part < self.first_relation else "relation"] += 1
+
+    def add(self, row: int) -> list[int]:
+        """Select a fact; return its entities and relation that were unseen before."""
+        self.selected[row] = True
+        self.count["fact"] += 1
+        fresh = [part for part in set(self.parts[row].tolist()) if not self.selected[part]]
+        for part in fresh:
+            self.see(part)
+        return fresh
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Items to draw from uniformly. A selected item is removed when it is drawn."""
+
+    items: list[int]
+    selected: npt.NDArray[np.bool_]
+    draw: Callable[[], float]
+
+    def pick(self) -> int:
+        """A random item that is not selected, or `NOTHING` if all are."""
+        items = self.items
+        while items:
+            at = int(self.draw() * len(items))
+            if not self.selected[items[at]]:
+                return items[at]
+            items[at] = items[-1]
+            items.pop()
+        return NOTHING
+
+
+def _uniforms(rng: np.random.Generator) -> Iterator[float]:
+    """Uniform random numbers from [0, 1), drawn in blocks for speed."""
+    while True:
+        yield from rng.random(4096).tolist()

@@ -1,4 +1,4 @@
-"""Names as arrays that may lie in a file: found by binary search, never all decoded to ask."""
+"""Names in arrays that can be memory-mapped: a name is found by binary search."""
 
 from __future__ import annotations
 
@@ -12,31 +12,29 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.columns import require_fit, stored_column
-from lkge.data.spelling import SortKey, likely_spellings, nearby_spellings, sort_key
-from lkge.data.vocabulary import (
-    INVERSE,
-    marked,
-    require_entity_name,
-    require_id,
-    require_relation_name,
-)
-from lkge.errors import DamagedFile, DataError, UnknownName
+from lkge.data import vocabulary
+from lkge.errors import DamagedFile, DataError, UnknownName, most_similar
 
-_SIEVED = 50_000
-"""Among at most so many names, spelling hints come from looking at all of them."""
+SortKey = tuple[str, str]
+"""(casefolded name, name): names that differ only in case are neighbours in sorted order."""
+
+_MAX_COMPARED_NAMES = 100_000
+"""In a table with at most so many names an unknown name is compared with all names."""
+
+_NEIGHBOURS = 5_000
+"""In a larger table it is compared with so many names on either side in sorted order."""
 
 _SEARCH_COST = 32
-"""A binary search takes about as long as decoding so many names in one go."""
+"""A binary search takes about as long as decoding so many names at once."""
 
 
 @dataclass(frozen=True)
 class NameTable:
-    """n distinct names by number and in dictionary order, b bytes in all.
+    """n distinct names with the numbers 0 … n - 1, b bytes in total.
 
-    text   (b,) uint8: the names in UTF-8, one after another, by number
-    ends   (n,) int64: where each name ends in `text`
-    order  (n,) int32: the numbers, sorted by (casefolded name, name)
+    text   (b,) uint8: the names in UTF-8, concatenated in order of their numbers
+    ends   (n,) int64: the end of each name in `text`
+    order  (n,) int32: the numbers, sorted by the `sort_key` of their names
     """
 
     text: NDArray[np.uint8]
@@ -45,7 +43,7 @@ class NameTable:
 
     @classmethod
     def of(cls, names: Iterable[str] = ()) -> Self:
-        """Distinct names, numbered as they come."""
+        """A table of distinct names, numbered in the given order."""
         listed = list(names)
         keys = list(map(sort_key, listed))
         order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -57,9 +55,9 @@ class NameTable:
         return len(self.ends)
 
     def __iter__(self) -> Iterator[str]:
-        """All names by number, decoded."""
+        """All names in order of their numbers."""
         text = self.text.tobytes()
-        for start, end in pairwise(chain((0,), self.ends.tolist())):
+        for start, end in self._spans():
             yield _decoded(text[start:end])
 
     def name(self, number: int) -> str:
@@ -72,12 +70,12 @@ class NameTable:
         return [self.name(number) for number in numbers]
 
     def find(self, name: str) -> int | None:
-        """The number of `name`, after O(log n) decoded names."""
+        """The number of `name`, or None; decodes O(log n) names."""
         number = self._search([name])[0]
         return None if number < 0 else number
 
     def find_all(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """The number of each of k names, -1 where it is unknown; shape (k,)."""
+        """The numbers of k names, shape (k,); -1 for an unknown name."""
         if self._are_many(names):
             numbers = {name: number for number, name in enumerate(self)}
             found = [numbers.get(name, -1) for name in names]
@@ -86,20 +84,20 @@ class NameTable:
         return np.array(found, dtype=np.int64)
 
     def starting_with(self, prefix: str, limit: int | None = None) -> list[int]:
-        """The numbers of the first names that begin with `prefix` in any case, in order."""
+        """The numbers of the first names, in sorted order, that start with `prefix` in any case."""
         folded = prefix.casefold()
-        dictionary = _Lookup.of(self)
-        places = range(bisect_left(dictionary, (folded, "")), len(self))
-        fitting = takewhile(lambda place: dictionary[place][0].startswith(folded), places)
-        return [int(self.order[place]) for place in islice(fitting, limit)]
+        keys = _SortedKeys.of(self)
+        places = range(bisect_left(keys, (folded, "")), len(self))
+        matching = takewhile(lambda place: keys[place][0].startswith(folded), places)
+        return [int(self.order[place]) for place in islice(matching, limit)]
 
     def appended(self, names: Sequence[str]) -> Self:
-        """This table and k new distinct names behind it: O(k log n) and a copy of the arrays."""
+        """This table with k new distinct names at the end: O(k log n) and a copy of the arrays."""
         if self._are_many(names):
             return type(self).of(chain(self, names))
         _require_new(names, self.find_all(names))
-        dictionary, added = _Lookup.of(self), self.of(names)
-        places = [bisect_left(dictionary, sort_key(names[number])) for number in added.order]
+        keys, added = _SortedKeys.of(self), self.of(names)
+        places = [bisect_left(keys, sort_key(names[number])) for number in added.order]
         return type(self)(
             np.concatenate([self.text, added.text]),
             np.concatenate([self.ends, added.ends + len(self.text)]),
@@ -107,13 +105,22 @@ class NameTable:
         )
 
     def near(self, name: str) -> list[str]:
-        """Names that `name` may have meant; the work is bounded however many there are."""
-        if len(self) <= _SIEVED:
-            return likely_spellings(name, self)
-        return nearby_spellings(name, _Lookup.of(self))
+        """Up to three names that are most similar to `name`, best first.
+
+        In a small table all names are compared, undecoded because this is fast. In a large table
+        the neighbours of `name` in sorted order are compared.
+        """
+        if len(self) <= _MAX_COMPARED_NAMES:
+            text = self.text.tobytes().lower()
+            known = [text[start:end] for start, end in self._spans()]
+            return self.names(most_similar(name, known))
+        place = bisect_left(_SortedKeys.of(self), sort_key(name))
+        neighbours = self.names(self.order[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS])
+        places = most_similar(name, [neighbour.casefold() for neighbour in neighbours])
+        return [neighbours[place] for place in places]
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """The arrays by name, to be stored: `prefix.text`, `prefix.ends`, `prefix.order`."""
+        """The arrays to be stored: `prefix.text`, `prefix.ends` and `prefix.order`."""
         return {
             f"{prefix}.text": self.text,
             f"{prefix}.ends": self.ends,
@@ -122,10 +129,10 @@ class NameTable:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Self:
-        """What `arrays` gave; only sizes are checked, so that a mapped file is not read."""
-        text = stored_column(arrays, f"{prefix}.text", np.uint8)
-        ends = stored_column(arrays, f"{prefix}.ends", np.int64)
-        order = stored_column(arrays, f"{prefix}.order", np.int32)
+        """The inverse of `arrays`. Only sizes are checked, so a memory-mapped file is not read."""
+        text = stored_array(arrays, f"{prefix}.text", np.uint8)
+        ends = stored_array(arrays, f"{prefix}.ends", np.int64)
+        order = stored_array(arrays, f"{prefix}.order", np.int32)
         require_fit(len(order) == len(ends), f"{len(ends)} {prefix} names, {len(order)} in order")
         last = int(ends[-1]) if len(ends) else 0
         require_fit(last == len(text), f"{prefix} names end at {last} in {len(text)} bytes")
@@ -135,19 +142,23 @@ class NameTable:
         return len(names) * _SEARCH_COST >= len(self)
 
     def _search(self, names: Iterable[str]) -> list[int]:
-        """The number of each name by binary search, -1 where it is unknown."""
-        dictionary = _Lookup.of(self)
+        """The number of each name by binary search; -1 for an unknown name."""
+        keys = _SortedKeys.of(self)
         found = []
         for key in map(sort_key, names):
-            place = bisect_left(dictionary, key)
-            known = place < len(self) and dictionary[place] == key
+            place = bisect_left(keys, key)
+            known = place < len(self) and keys[place] == key
             found.append(int(self.order[place]) if known else -1)
         return found
 
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        """Start and end of each name in `text`."""
+        return pairwise(chain((0,), self.ends.tolist()))
+
 
 @dataclass(frozen=True)
-class _Lookup:
-    """The sort keys of a table in order, decoded when they are asked for the first time."""
+class _SortedKeys:
+    """The sort keys of a table in order, as a sequence; a key is decoded on first use."""
 
     table: NameTable
     key_at: Callable[[int], SortKey]
@@ -165,14 +176,14 @@ class _Lookup:
 
 @dataclass(frozen=True)
 class MappedNames:
-    """`Names` from two tables; relation number k of its table has the ids 2k and 2k + 1."""
+    """`Names` from two tables. The relation with number k has the ids 2k and 2k + 1 (inverse)."""
 
     entity_table: NameTable
     relation_table: NameTable
 
     @classmethod
     def of(cls, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> Self:
-        """Distinct names, numbered as they come."""
+        """A table of distinct names, numbered in the given order."""
         return cls(NameTable.of(), NameTable.of()).appended(list(entities), list(relations))
 
     @property
@@ -194,7 +205,7 @@ class MappedNames:
 
     def relation_id(self, name: str) -> int:
         """See `Names`."""
-        forward = name.removesuffix(INVERSE)
+        forward = name.removesuffix(vocabulary.INVERSE)
         number = self.relation_table.find(forward)
         if number is None:
             raise UnknownName("relation", name, self.relation_table.near(forward))
@@ -202,38 +213,64 @@ class MappedNames:
 
     def entity_name(self, entity: int) -> str:
         """See `Names`."""
-        require_id(entity, self.num_entities, "entity")
+        vocabulary.require_id(entity, self.num_entities, "entity")
         return self.entity_table.name(entity)
 
     def relation_name(self, relation: int) -> str:
         """See `Names`."""
-        require_id(relation, 2 * self.num_relations, "relation")
-        return marked(self.relation_table.name(relation // 2), relation)
+        vocabulary.require_id(relation, 2 * self.num_relations, "relation")
+        return vocabulary.marked(self.relation_table.name(relation // 2), relation)
 
     def appended(self, entities: Sequence[str] = (), relations: Sequence[str] = ()) -> Self:
-        """These and new distinct names behind them; old ids stay."""
+        """These names with new distinct names at the end; ids do not change."""
         for name in entities:
-            require_entity_name(name)
+            vocabulary.require_entity_name(name)
         for name in relations:
-            require_relation_name(name)
+            vocabulary.require_relation_name(name)
         return type(self)(
             self.entity_table.appended(entities), self.relation_table.appended(relations)
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of both tables by name, to be stored."""
+        """The arrays of both tables, to be stored."""
         return self.entity_table.arrays("entity") | self.relation_table.arrays("relation")
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """What `arrays` gave; only sizes are checked."""
+        """The inverse of `arrays`; only sizes are checked."""
         return cls(
             NameTable.from_arrays(arrays, "entity"), NameTable.from_arrays(arrays, "relation")
         )
 
 
+def sort_key(name: str) -> SortKey:
+    """The key by which the names of a table are sorted."""
+    return name.casefold(), name
+
+
+def stored_array(
+    arrays: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]
+) -> NDArray[Any]:
+    """The stored one-dimensional array of that name, as a plain view; its content is not read."""
+    stored = arrays.get(name)
+    require_fit(stored is not None, f"the array {name!r} is missing")
+    plain = np.asarray(stored)
+    require_fit(
+        plain.ndim == 1 and plain.dtype == dtype,
+        f"the array {name!r} has shape {plain.shape} and type {plain.dtype}, "
+        f"not (n,) and {np.dtype(dtype)}",
+    )
+    return plain
+
+
+def require_fit(fits: bool, otherwise: str) -> None:
+    """Raise DamagedFile if stored arrays do not fit together."""
+    if not fits:
+        raise DamagedFile(f"stored arrays do not fit together: {otherwise}; restore the file")
+
+
 def _encoded(names: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The text (b,) of n names and where each ends (n,)."""
+    """`text` (b,) and `ends` (n,) of n names."""
     try:
         pieces = [name.encode() for name in names]
     except UnicodeEncodeError as error:
@@ -250,14 +287,14 @@ def _decoded(text: bytes) -> str:
 
 
 def _require_distinct(names: Iterable[str]) -> None:
-    """Refuse a name that stands twice among sorted names."""
+    """Raise DataError if two neighbours of sorted names are equal."""
     for name, following in pairwise(names):
         if name == following:
             raise DataError(f"the name {name!r} is given twice; leave the second out")
 
 
 def _require_new(names: Sequence[str], found: NDArray[np.int64]) -> None:
-    """Refuse names of which one was found."""
+    """Raise DataError if one of the names was found."""
     known = np.flatnonzero(found >= 0)
     if len(known):
         raise DataError(f"the name {names[known[0]]!r} exists already; leave it out")

@@ -1,4 +1,4 @@
-"""A growing knowledge graph: one vocabulary that only appends, and its snapshots in order."""
+"""A growing knowledge graph: one vocabulary and a sequence of snapshots with new facts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from lkge.data.vocabulary import Vocabulary
 
 Facts = npt.NDArray[np.int32]
-"""Facts by id, shape (n, 3): subject, relation, object. Relation ids in facts as read are even."""
+"""Facts as ids, shape (n, 3): subject, relation, object. Relation ids of stored facts are even."""
 
 
 def inverse_of(relation: int) -> int:
-    """The id of r⁻¹; relations come in pairs (2k, 2k + 1)."""
+    """The id of r⁻¹; a relation and its inverse have the ids 2k and 2k + 1."""
     return relation ^ 1
 
 
@@ -27,12 +27,12 @@ def inverted(facts: Facts) -> Facts:
 
 
 def with_inverses(facts: Facts) -> Facts:
-    """D ∪ D⁻¹, shape (2n, 3): the facts first, then their inverses in the same order."""
+    """The n facts, then their inverses in the same order; shape (2n, 3)."""
     return np.concatenate([facts, inverted(facts)])
 
 
 def among(facts: Facts, others: Facts) -> npt.NDArray[np.bool_]:
-    """Which of `facts` (n, 3) are among `others`, (n,)."""
+    """For each of `facts` (n, 3) whether it is one of `others`; shape (n,)."""
     row = np.dtype([("subject", np.int32), ("relation", np.int32), ("object", np.int32)])
     mine, theirs = (np.ascontiguousarray(each).view(row)[:, 0] for each in (facts, others))
     return np.isin(mine, theirs)
@@ -45,7 +45,8 @@ def no_facts() -> Facts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one step of growth brings. Ids below the cumulative counts exist from here on."""
+    """The new facts of one snapshot, and how many entities and relations exist by then: all ids
+    below `num_entities`, and below 2 · `num_relations`."""
 
     index: int
     train: Facts
@@ -56,13 +57,13 @@ class Snapshot:
 
     @property
     def num_facts(self) -> int:
-        """New facts in all three splits."""
+        """The number of new facts in all three splits."""
         return len(self.train) + len(self.valid) + len(self.test)
 
 
 @dataclass(frozen=True)
 class GrowingGraph:
-    """Snapshots that share one vocabulary, with whatever the reader found worth telling."""
+    """Snapshots with a common vocabulary, and the warnings of the reader."""
 
     name: str
     vocabulary: Vocabulary

@@ -1,37 +1,36 @@
-"""Names and ids of entities and relations. A vocabulary only appends: an id, once given, stays."""
+"""Names and ids of entities and relations. A vocabulary only appends: ids never change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
-from lkge.data.spelling import likely_spellings
 from lkge.errors import DataError, UnknownName
 
 INVERSE = "⁻¹"
-"""The mark behind a relation's name that means its inverse."""
+"""The suffix of the name of an inverse relation."""
 
 
 class Names(Protocol):
-    """Name ↔ id for those who only ask. Entities are numbered 0, 1, 2, …; the k-th relation is 2k,
-    its inverse 2k + 1."""
+    """Read-only mapping between names and ids. Entities have the ids 0, 1, 2, …; the k-th relation
+    has the id 2k, its inverse 2k + 1."""
 
     @property
     def num_entities(self) -> int:
-        """How many entities there are."""
+        """The number of entities."""
         ...
 
     @property
     def num_relations(self) -> int:
-        """How many forward relations there are; with inverses there are twice as many ids."""
+        """The number of forward relations; with inverses there are twice as many ids."""
         ...
 
     def entity_id(self, name: str) -> int:
-        """The id of an entity that exists."""
+        """The id of an entity; UnknownName if there is none of that name."""
         ...
 
     def relation_id(self, name: str) -> int:
-        """The id of a relation that exists: even for `name`, odd for `name⁻¹`."""
+        """The id of a relation, even for `name`, odd for `name⁻¹`; UnknownName if there is none."""
         ...
 
     def entity_name(self, entity: int) -> str:
@@ -39,12 +38,12 @@ class Names(Protocol):
         ...
 
     def relation_name(self, relation: int) -> str:
-        """The name of a relation id; an odd id has the mark of the inverse behind it."""
+        """The name of a relation id; that of an odd id ends with `INVERSE`."""
         ...
 
 
 class Vocabulary:
-    """`Names` in memory, to which more can be added."""
+    """`Names` in memory. Names can be added."""
 
     def __init__(self, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
         self._entities: list[str] = []
@@ -56,12 +55,12 @@ class Vocabulary:
 
     @property
     def entities(self) -> Sequence[str]:
-        """All entity names; the place is the id."""
+        """All entity names in order of their ids."""
         return self._entities
 
     @property
     def relations(self) -> Sequence[str]:
-        """All forward relation names; the place is half the id."""
+        """All forward relation names in order of their ids."""
         return self._relations
 
     @property
@@ -76,27 +75,27 @@ class Vocabulary:
 
     def add_entity(self, name: str) -> int:
         """The id of `name`, which is appended if it is new."""
-        known = self._entity_ids.get(name)
-        if known is not None:
-            return known
-        require_entity_name(name)
-        return self._append_entity(name)
+        if name not in self._entity_ids:
+            require_entity_name(name)
+            self._entity_ids[name] = len(self._entities)
+            self._entities.append(name)
+        return self._entity_ids[name]
 
     def add_relation(self, name: str) -> int:
         """The even id of `name`, which is appended if it is new."""
-        known = self._relation_ids.get(name)
-        if known is not None:
-            return known
-        require_relation_name(name)
-        return self._append_relation(name)
+        if name not in self._relation_ids:
+            require_relation_name(name)
+            self._relation_ids[name] = 2 * len(self._relations)
+            self._relations.append(name)
+        return self._relation_ids[name]
 
     def add_entities(self, names: Iterable[str]) -> None:
-        """Append those that are new, in order of first appearance."""
+        """Append the names that are new, in order of first appearance."""
         for name in dict.fromkeys(names):
             self.add_entity(name)
 
     def add_relations(self, names: Iterable[str]) -> None:
-        """Append those that are new, in order of first appearance."""
+        """Append the names that are new, in order of first appearance."""
         for name in dict.fromkeys(names):
             self.add_relation(name)
 
@@ -104,7 +103,7 @@ class Vocabulary:
         """See `Names`."""
         known = self._entity_ids.get(name)
         if known is None:
-            raise UnknownName("entity", name, likely_spellings(name, self._entities))
+            raise UnknownName("entity", name, self._entities)
         return known
 
     def relation_id(self, name: str) -> int:
@@ -112,24 +111,19 @@ class Vocabulary:
         forward = name.removesuffix(INVERSE)
         known = self._relation_ids.get(forward)
         if known is None:
-            raise UnknownName("relation", name, likely_spellings(forward, self._relations))
+            raise UnknownName("relation", name, self._relations)
         return known if forward == name else known + 1
 
     def entity_ids(self, names: Iterable[str]) -> list[int]:
-        """The ids of many entities that exist."""
-        try:
-            return list(map(self._entity_ids.__getitem__, names))
-        except KeyError as error:
-            name = error.args[0]
-            raise UnknownName("entity", name, likely_spellings(name, self._entities)) from None
+        """The ids of many entities."""
+        return list(map(self.entity_id, names))
 
     def relation_ids(self, names: Iterable[str]) -> list[int]:
-        """The even ids of many forward relations that exist."""
+        """The even ids of many forward relations."""
         try:
             return list(map(self._relation_ids.__getitem__, names))
         except KeyError as error:
-            name = error.args[0]
-            raise UnknownName("relation", name, likely_spellings(name, self._relations)) from None
+            raise UnknownName("relation", error.args[0], self._relations) from None
 
     def entity_name(self, entity: int) -> str:
         """See `Names`."""
@@ -142,12 +136,12 @@ class Vocabulary:
         return marked(self._relations[relation // 2], relation)
 
     def to_json(self) -> dict[str, list[str]]:
-        """Both lists of names, in order of their ids."""
+        """Both lists of names in order of their ids."""
         return {"entities": list(self._entities), "relations": list(self._relations)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The vocabulary that `to_json` gave."""
+        """The inverse of `to_json`."""
         vocabulary = cls(_stored_names(stored, "entities"), _stored_names(stored, "relations"))
         for kind, names in vocabulary.to_json().items():
             if len(names) != len(stored[kind]):
@@ -164,29 +158,19 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"Vocabulary({self.num_entities} entities, {self.num_relations} relations)"
 
-    def _append_entity(self, name: str) -> int:
-        new = self._entity_ids[name] = len(self._entities)
-        self._entities.append(name)
-        return new
-
-    def _append_relation(self, name: str) -> int:
-        new = self._relation_ids[name] = 2 * len(self._relations)
-        self._relations.append(name)
-        return new
-
 
 def marked(forward: str, relation: int) -> str:
-    """The name of a relation id, given its forward name: an odd id has the mark behind it."""
+    """The name of a relation id, given its forward name; that of an odd id ends with `INVERSE`."""
     return forward + INVERSE if relation % 2 else forward
 
 
 def require_entity_name(name: str) -> None:
-    """Refuse what cannot name an entity."""
+    """Raise DataError if `name` cannot be the name of an entity."""
     _require_visible(name, "entity")
 
 
 def require_relation_name(name: str) -> None:
-    """Refuse what cannot name a forward relation."""
+    """Raise DataError if `name` cannot be the name of a forward relation."""
     _require_visible(name, "relation")
     if name.endswith(INVERSE):
         raise DataError(
@@ -195,7 +179,7 @@ def require_relation_name(name: str) -> None:
 
 
 def require_id(number: int, count: int, kind: str) -> None:
-    """Refuse an id that nobody has."""
+    """Raise DataError if `number` is not an id."""
     if not 0 <= number < count:
         raise DataError(f"there is no {kind} with id {number}; ids go from 0 to below {count}")
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, with_inverses
 from lkge.evaluation.metrics import PROTOCOLS, Accuracy, accuracy, mean_reciprocal_rank
 from lkge.models.predictor import Predictor, View
@@ -24,7 +24,7 @@ class Evaluator:
 
     def __init__(self, graph: GrowingGraph) -> None:
         self._snapshots = graph.snapshots
-        self._answers = KnownAnswers.build(
+        self._answers = KnownFacts.build(
             [np.concatenate([s.train, s.valid, s.test]) for s in graph.snapshots]
         )
 
@@ -50,10 +50,10 @@ class Validator:
     """Evaluates a model on validation facts during training. It has no test facts: the filter holds
     the training and validation facts up to this snapshot."""
 
-    def __init__(self, snapshots: Sequence[Snapshot], answers: KnownAnswers | None = None) -> None:
+    def __init__(self, snapshots: Sequence[Snapshot], answers: KnownFacts | None = None) -> None:
         """`answers`: the filter; built from the snapshots by default."""
         self._snapshots = snapshots
-        self._answers = answers or KnownAnswers.build(
+        self._answers = answers or KnownFacts.build(
             [np.concatenate([s.train, s.valid]) for s in snapshots]
         )
 

@@ -77,11 +77,11 @@ def softmax_gradient(
     on_queries: Tensor,
     on_candidates: Tensor,
     scratch: Scratch,
-    standing: Tensor | None = None,
+    importance: Tensor | None = None,
 ) -> float:
     """The loss weight · Σ_b -Σ_e y_be log p_be, with p = softmax(queries @ candidates.T) and
     y_b = (1 - ε) on the target of b, and ε/n on every candidate. Where candidates stand for others,
-    for `standing` (n,) each, the exponentials count as often; targets stand for themselves.
+    for `importance` (n,) each, the exponentials count as often; targets stand for themselves.
 
     The targets (b,) of query q are `bounds[q]` up to `bounds[q + 1]`, both int64: targets that
     share a query share its softmax. The gradient on queries (q, d) is written to `on_queries`, that
@@ -89,8 +89,8 @@ def softmax_gradient(
     """
     loss, counts = 0.0, bounds.diff().float()
     for part, scores in _score_blocks(queries, candidates, scratch):
-        if standing is not None:
-            scores.add_(standing.log())
+        if importance is not None:
+            scores.add_(importance.log())
         at_targets = _at_targets(part, bounds, targets)
         of_targets = scores[at_targets].sum(dtype=torch.float64)
         sums, normalisers = _exponentiate(scores)
@@ -105,8 +105,8 @@ def softmax_gradient(
         on_queries.sub_(counts[:, None] * mean, alpha=weight * smoothing)
         on_candidates.sub_(asked, alpha=weight * smoothing / len(candidates))
         loss -= smoothing * float(asked @ mean)
-        if standing is not None:
-            loss -= smoothing * float(standing.log().mean() * counts.sum())
+        if importance is not None:
+            loss -= smoothing * float(importance.log().mean() * counts.sum())
     return weight * loss
 
 

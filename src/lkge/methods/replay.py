@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.batches import batches, drawn_sample, question_batches
+from lkge.data.batches import batches, query_batches, sample_candidates
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods.replay_queries import QueryCounts
 from lkge.models.model import Model
@@ -76,7 +76,7 @@ class Replay:
         """The replayed facts of each step of an epoch."""
         facts = self._generated(generator)
         size = -(-len(facts) // self.plan.steps)
-        return [batch.facts for batch in question_batches(facts, size, generator)]
+        return [batch.facts for batch in query_batches(facts, size, generator)]
 
     def _generated(self, generator: np.random.Generator) -> Facts:
         """The replayed facts of an epoch; generated once if they are those of all queries."""
@@ -102,8 +102,13 @@ class Replay:
         shared_by = model.config.training.negatives_shared_by
         (batch,) = batches(facts, len(facts), model.negatives, entities, generator, shared_by)
         if not model.negatives:
-            sample = drawn_sample(
-                facts, entities, self.plan.candidate_fraction, generator, self.plan.importance_power
+            sample = sample_candidates(
+                facts,
+                entities,
+                self.plan.candidate_fraction,
+                generator,
+                self.plan.importance_power,
+                all_below=model.config.training.all_candidates_below,
             )
             batch = replace(batch, sample=sample)
         if self._gradient is None:

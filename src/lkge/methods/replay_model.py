@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from lkge.config import MethodConfig, setting
-from lkge.data.answers import pack
+from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.kernels.updates import adagrad_some
 from lkge.methods.replay import Entities, answers_by_relation, generate

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.config import MethodConfig, setting
-from lkge.data.answers import pack
+from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.models.objectives.softmax import blocks_of
 from lkge.models.scores import Score

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
 from lkge.kernels.counting import count_above, product_slack
@@ -69,7 +69,7 @@ class Predictor(Protocol):
     """What evaluation and people ask of a learned model. It never changes."""
 
     def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+        self, facts: Facts, views: Sequence[View], answers: KnownFacts
     ) -> NDArray[np.float64]:
         """The filtered realistic rank of each fact's object in each view, (n, views).
 
@@ -132,7 +132,7 @@ class TablePredictor:
         )
 
     def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+        self, facts: Facts, views: Sequence[View], answers: KnownFacts
     ) -> NDArray[np.float64]:
         """See `Predictor`."""
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
@@ -142,7 +142,7 @@ class TablePredictor:
             ranks[part] = above + (equal + 1) / 2
         return ranks
 
-    def _count(self, facts: Facts, views: Sequence[View], answers: KnownAnswers) -> Counts:
+    def _count(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Counts:
         """How many candidates score higher than each fact's object, and how many as high, itself
         included; (n, views) both."""
         if not self.fused:
@@ -184,7 +184,7 @@ class TablePredictor:
             )
         return above, equal
 
-    def _count_plain(self, facts: Facts, views: Sequence[View], answers: KnownAnswers) -> Counts:
+    def _count_plain(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Counts:
         """The twin of both: all scores, then two comparisons."""
         higher = np.zeros((len(facts), len(views)), dtype=np.int64)
         equal = np.zeros_like(higher)
@@ -260,7 +260,7 @@ class RelationPredictor:
         return replace(self, names=names)
 
     def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownAnswers
+        self, facts: Facts, views: Sequence[View], answers: KnownFacts
     ) -> NDArray[np.float64]:
         """See `Predictor`."""
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
@@ -318,7 +318,7 @@ def _top_k(predictor: Predictor, names: Names, subject: str, relation: str, k: i
     ]
 
 
-def _candidates(facts: Facts, view: View, answers: KnownAnswers, width: int) -> Tensor:
+def _candidates(facts: Facts, view: View, answers: KnownFacts, width: int) -> Tensor:
     """True where an entity competes with the fact's object in this view, (n, width)."""
     keep = torch.zeros(len(facts), width, dtype=torch.bool)
     keep[:, : view.num_candidates] = True

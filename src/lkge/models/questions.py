@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 
 Ints = NDArray[np.int32]
@@ -68,7 +68,7 @@ class Rivals(NamedTuple):
 
     @classmethod
     def of(
-        cls, limits: Sequence[int], until: Sequence[int], asked: Questions, answers: KnownAnswers
+        cls, limits: Sequence[int], until: Sequence[int], asked: Questions, answers: KnownFacts
     ) -> Rivals:
         """The rivals in these views for these questions."""
         return cls(

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
-from lkge.data.columns import require_fit, stored_column
 from lkge.data.files import LEFTOVER, as_run_error, sync_folder
-from lkge.data.names import MappedNames, NameTable
+from lkge.data.known_facts import KnownFacts
+from lkge.data.names import MappedNames, NameTable, require_fit, stored_array
 from lkge.errors import DamagedFile, LkgeError, RunError
 from lkge.store import records, versions
 from lkge.store.arrays import checksum_of, mapped
@@ -162,7 +161,7 @@ def _require_consistent(file: str, arrays: Columns, record: VersionRecord) -> No
     if file == versions.NAMES:
         _require_names(MappedNames.from_arrays(arrays), record)
     elif file == versions.KNOWN:
-        _require_answers(KnownAnswers.from_arrays(arrays), record)
+        _require_answers(KnownFacts.from_arrays(arrays), record)
     elif file == versions.HOLD_OUT_FILE:
         _require_hold_out(arrays, record)
     elif file in (versions.MODEL, versions.INFERENCE):
@@ -185,7 +184,7 @@ def _require_table(kind: str, table: NameTable) -> None:
     require_fit(numbered, f"the order of {kind} names has not every name once")
 
 
-def _require_answers(answers: KnownAnswers, record: VersionRecord) -> None:
+def _require_answers(answers: KnownFacts, record: VersionRecord) -> None:
     offsets = answers.offsets
     require_fit(_ascend(answers.keys), "queries out of order")
     require_fit(offsets[0] == 0 and _ascend(offsets), "answers that end before they begin")
@@ -197,7 +196,7 @@ def _require_answers(answers: KnownAnswers, record: VersionRecord) -> None:
 
 
 def _require_hold_out(arrays: Columns, record: VersionRecord) -> None:
-    since = stored_column(arrays, "since", np.int32)
+    since = stored_array(arrays, "since", np.int32)
     facts = arrays.get("facts", since)
     require_fit(facts.shape == (len(since), 3), f"{len(since)} facts of shape {facts.shape}")
     _require_ids("entity", facts[:, (0, 2)], record.entities)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, among, no_facts, with_inverses
 from lkge.models.predictor import Predictor, View
 from lkge.store.subgraph import Subgraph
@@ -78,13 +78,13 @@ def sample_candidates(
 
 
 def reciprocal_ranks(
-    predictor: Predictor, candidates: Subgraph, facts: Facts, answers: KnownAnswers
+    predictor: Predictor, candidates: Subgraph, facts: Facts, answers: KnownFacts
 ) -> Reciprocals:
     """1/rank of each fact, the mean over its two queries, (k,). `predictor` has the rows of
     `candidates` only, under their local ids."""
     if not len(facts):
         return np.empty(0)
-    known = KnownAnswers.build([candidates.known_facts(answers, facts)])
+    known = KnownFacts.build([candidates.known_facts(answers, facts)])
     everyone = View(len(candidates), until=0)
     ranks = predictor.ranks(with_inverses(candidates.local(facts)), [everyone], known)
     reciprocals: Reciprocals = (1 / ranks[:, 0]).reshape(2, -1).mean(axis=0)

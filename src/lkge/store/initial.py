@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lkge import provenance
 from lkge.config import RunConfig
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods import method_named
@@ -46,7 +46,7 @@ class InitialVersion:
         files: dict[str, Arrays] = {
             MODEL: _numpy(self.tensors),
             NAMES: self.names.arrays(),
-            KNOWN: KnownAnswers.build([self.facts]).arrays(),
+            KNOWN: KnownFacts.build([self.facts]).arrays(),
             HOLD_OUT_FILE: HoldOut().arrays(),
         }
         inference = self._inference()

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from lkge.configure import from_tree
-from lkge.data.answers import KnownAnswers
 from lkge.data.formats import Triple
+from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DataError, RunError
@@ -76,7 +76,7 @@ class Reader:
         self.config = from_tree(self.manifest.config)
         self.curve = Curve(*self.manifest.calibration)
         self.names = MappedNames.from_arrays(self._mapped(versions.NAMES))
-        self.answers = KnownAnswers.from_arrays(self._mapped(versions.KNOWN))
+        self.answers = KnownFacts.from_arrays(self._mapped(versions.KNOWN))
         self.predictor = self._predictor().with_names(self.names)
 
     @property

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.store.arrays import Array, Patched, taken
 
@@ -39,7 +39,7 @@ class Subgraph:
         places = np.searchsorted(self.ids, facts[:, (0, 2)]).astype(np.int32)
         return np.stack([places[:, 0], facts[:, 1], places[:, 1]], axis=1)
 
-    def known_facts(self, answers: KnownAnswers, facts: Facts) -> Facts:
+    def known_facts(self, answers: KnownFacts, facts: Facts) -> Facts:
         """The known answers, within the subgraph, to the queries of `facts` in both directions; as
         facts with local ids."""
         queries = np.unique(with_inverses(facts)[:, :2], axis=0)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge import provenance
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Snapshot, no_facts, with_inverses
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
@@ -182,7 +182,7 @@ def train_update(
         model,
         method,
         snapshot,
-        Validator([snapshot], KnownAnswers.build([known])),
+        Validator([snapshot], KnownFacts.build([known])),
         retracted=subgraph.local(split.retracted),
         listener=listener,
         saver=CheckpointSaver(checkpoints, store_config.seconds_between_checkpoints),
@@ -202,7 +202,7 @@ def _merged_inference(reader: Reader, result: UpdateResult) -> dict[str, Array] 
     return result.subgraph.merged_arrays(reader.inference_arrays, tables, reader.num_entities)
 
 
-def _known_answers(reader: Reader, split: UpdateSplit) -> KnownAnswers:
+def _known_answers(reader: Reader, split: UpdateSplit) -> KnownFacts:
     """The known answers of the new version, if the store keeps them."""
     known = reader.answers
     if not reader.store.options.known:
@@ -217,7 +217,7 @@ def evaluate_update(
     split: UpdateSplit,
     result: UpdateResult,
     inference: dict[str, Array] | None,
-    known: KnownAnswers,
+    known: KnownFacts,
     store_config: StoreConfig,
     listener: Listener,
 ) -> Evaluation:
@@ -271,7 +271,7 @@ def _record(
     batch: FactBatch,
     split: UpdateSplit,
     result: UpdateResult,
-    known: KnownAnswers,
+    known: KnownFacts,
     evaluation: Evaluation,
     store_config: StoreConfig,
 ) -> VersionRecord:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
 from lkge.data.formats import Triple
+from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames, NameTable
 from lkge.data.snapshots import Facts, no_facts
 from lkge.store.inbox import FactBatch
@@ -38,7 +38,7 @@ def split_batch(
     batch: FactBatch,
     index: int,
     names: MappedNames,
-    answers: KnownAnswers,
+    answers: KnownFacts,
     generator: np.random.Generator,
     min_validation_facts: int,
 ) -> UpdateSplit:

@@ -28,7 +28,7 @@ from typing import Any
 from torch import Tensor
 
 from lkge.config import RunConfig
-from lkge.data.batches import Batch, batches, question_batches, refutations
+from lkge.data.batches import Batch, batches, query_batches, retraction_batches
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
@@ -307,10 +307,15 @@ class Trainer:
                 config.training.negatives_shared_by,
             )
             if negatives
-            else question_batches(
-                self._edges, size, generator, entities, config.training.candidate_fraction
+            else query_batches(
+                self._edges,
+                size,
+                generator,
+                entities,
+                config.training.candidate_fraction,
+                config.training.all_candidates_below,
             ),
-            refutations(self._retracted_edges, size, max(1, negatives), entities, generator),
+            retraction_batches(self._retracted_edges, size, max(1, negatives), entities, generator),
         )
 
     @property

@@ -11,7 +11,7 @@ from tests.methods.hand_made import as_facts
 from tests.methods.inductive_graph import FACTS_OF_NEW, SETTINGS, SNAPSHOTS, begun, course
 from tests.methods.plain_encoders import listed
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.models.predictor import View
 from lkge.models.scores import SCORES
 from lkge.testing.graphs import made_of
@@ -118,7 +118,7 @@ def test_what_cannot_be_done_is_said(name: str) -> None:
 def test_every_query_is_ranked_whatever_was_trained(name: str, backend: str) -> None:
     *_, (method, model) = course(name, backend=backend)
     asked = [(s, r, o) for r in range(8) for s, o in [(0, 3), (4, 9), (9, 10), (6, 8)]]
-    answers = KnownAnswers.build([snapshot.train for snapshot in SNAPSHOTS])
+    answers = KnownFacts.build([snapshot.train for snapshot in SNAPSHOTS])
     ranks = method.predictor(model).ranks(as_facts(asked), [View(11, 2)], answers)
     assert ranks.shape == (32, 1)
     assert ((ranks >= 1) & (ranks <= 11)).all()

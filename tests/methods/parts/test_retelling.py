@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,7 @@ from tests.kernels.made import made_tables
 from tests.methods.hand_made import PAST, as_facts
 
 from lkge.config import RunConfig
-from lkge.data import batches as batches_room
-from lkge.data.batches import batches, drawn_sample
+from lkge.data.batches import batches, sample_candidates
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.methods.parts import retelling as retelling_room
 from lkge.models.model import Model
@@ -142,7 +143,8 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against torch alone, one fact at a time."""
-    monkeypatch.setattr(batches_room, "FEW", 20)
+    some_of = partial(sample_candidates, all_below=20)
+    monkeypatch.setattr(retelling_room, "sample_candidates", some_of)
     config = RunConfig(dim=8, objective="softmax", score="complex", backend=backend)
     model = Model(config)
     model.tables = made_tables(2, 30, 2, 8, scale=1.0)
@@ -153,15 +155,15 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
 
     facts, generator = retelling.facts(1), np.random.default_rng(4)
     next(batches(facts, len(facts), 0, 30, generator))
-    sample = drawn_sample(facts, 30, RIVALS, generator, POWER)
+    sample = some_of(facts, 30, RIVALS, generator, POWER)
     assert sample is not None
-    some, standing = sample.entities.tolist(), torch.from_numpy(sample.standing)
+    some, importance = sample.entities.tolist(), torch.from_numpy(sample.importance)
     assert 5 <= len(some) < 20
     leaves = model.tables.map(lambda table: table.clone().requires_grad_())
     expected = torch.zeros(())
     for head, relation, tail in facts.tolist():
         query = model.score.compose(leaves.entity[head], leaves.relation[relation])
-        answers = (leaves.entity[some] @ query + standing.log()).log_softmax(0)
+        answers = (leaves.entity[some] @ query + importance.log()).log_softmax(0)
         expected = expected - answers[some.index(tail)] / len(facts)
     assert loss == pytest.approx(0.3 * expected.item(), rel=1e-4)
     for part, flow in zip(gradient, torch.autograd.grad(expected, list(leaves)), strict=True):

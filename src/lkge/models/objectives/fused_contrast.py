@@ -93,7 +93,7 @@ class SoftmaxOfProducts:
 
     def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
         """See `Objective`."""
-        add = self._add_apart if batch.sharing == 1 else self._add_shared
+        add = self._add_apart if batch.shared_by == 1 else self._add_shared
         return add(tables, batch, gradient)
 
     def add_squares(self, tables: Tables, batch: Batch, squares: Tables) -> None:
@@ -129,10 +129,10 @@ class SoftmaxOfProducts:
         """`add_gradient` where facts share corruptions of their objects."""
         pose = Pose.of(self.score, tables, batch.facts, self._scratch)
         targets = tables.entity[torch.from_numpy(batch.facts[:, 2]).long()]
-        put_in = np.ascontiguousarray(batch.corruptions[:: batch.sharing])
+        put_in = np.ascontiguousarray(batch.corruptions[:: batch.shared_by])
         on_targets = torch.from_numpy(self._scratch.take("on targets", *targets.shape))
         loss = shared_softmax(
-            pose.queries, targets, tables.entity, put_in, batch.sharing, self.plain.adversarial,
+            pose.queries, targets, tables.entity, put_in, batch.shared_by, self.plain.adversarial,
             self.plain.smoothing, pose.on_queries, on_targets, gradient.entity.values,
             self._scratch,
         )  # fmt: skip

@@ -102,16 +102,16 @@ class Candidates:
     rows: Tensor
     on_rows: Tensor
     places: Tensor | None = None
-    standing: Tensor | None = None
+    importance: Tensor | None = None
 
     @classmethod
     def of(cls, tables: Tables, batch: Batch, gradient: Gradient) -> Candidates:
         """All entities, or the sample of the batch."""
         if batch.sample is None:
             return cls(tables.entity, gradient.entity.values)
-        places, standing = _sampled(batch.sample)
+        places, importance = _sampled(batch.sample)
         rows = tables.entity.index_select(0, places)
-        return cls(rows, torch.zeros_like(rows), places, standing)
+        return cls(rows, torch.zeros_like(rows), places, importance)
 
     def numbers_of(self, entities: NDArray[np.int32]) -> Tensor:
         """The rows of entities, (b,) each."""
@@ -142,7 +142,7 @@ class FusedSoftmax:
         loss = softmax_gradient(
             pose.queries, candidates.rows, torch.from_numpy(asked.bounds),
             candidates.numbers_of(asked.targets), self.smoothing, 1 / len(batch),
-            pose.on_queries, candidates.on_rows, self._scratch, candidates.standing,
+            pose.on_queries, candidates.on_rows, self._scratch, candidates.importance,
         )  # fmt: skip
         candidates.add_gradient(gradient)
         pose.add_gradient(gradient)
@@ -176,8 +176,8 @@ class PlainSoftmax:
         facts = torch.from_numpy(batch.facts).long().to(tables.entity.device)
         targets, among, more = facts[:, 2], None, torch.zeros((), device=facts.device)
         if batch.sample is not None:
-            among, standing = (each.to(facts.device) for each in _sampled(batch.sample))
-            targets, more = torch.searchsorted(among, targets.contiguous()), standing.log()
+            among, importance = (each.to(facts.device) for each in _sampled(batch.sample))
+            targets, more = torch.searchsorted(among, targets.contiguous()), importance.log()
 
         def loss(part: slice, logits: Tensor) -> Tensor:
             return functional.cross_entropy(
@@ -193,7 +193,7 @@ class PlainSoftmax:
 
 def _sampled(sample: Sample) -> tuple[Tensor, Tensor]:
     """Its entities and for how many each stands, (k,) each."""
-    return torch.from_numpy(sample.entities), torch.from_numpy(sample.standing)
+    return torch.from_numpy(sample.entities), torch.from_numpy(sample.importance)
 
 
 def differentiate(

@@ -1,4 +1,4 @@
-"""Known answers: which objects a (subject, relation) has, and since which snapshot."""
+"""All known facts as an index from a query (subject, relation) to its objects."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from lkge.data.columns import require_fit, stored_column
+from lkge.data.names import require_fit, stored_array
 from lkge.data.snapshots import Facts, no_facts, with_inverses
 
 _RELATION = (1 << 32) - 1
-"""The bits of a packed query that hold the relation."""
+"""The bits of a packed query that are the relation."""
 
 
 @dataclass(frozen=True)
-class KnownAnswers:
-    """Answers of K queries in compressed rows, A facts in all, inverse facts included.
+class KnownFacts:
+    """The objects ("answers") of K queries in CSR form; A facts in total, inverse facts included.
 
     keys     (K,)     int64, sorted: subject · 2³² + relation
     offsets  (K + 1,) int64: the answers of keys[k] are answers[offsets[k] : offsets[k + 1]]
     answers  (A,)     int32, sorted within a key
-    since    (A,)     int32: the first snapshot that holds the fact
+    since    (A,)     int32: the first snapshot that has the fact
     """
 
     keys: npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ class KnownAnswers:
 
     @classmethod
     def build(cls, facts_by_snapshot: Sequence[Facts]) -> Self:
-        """From the facts of each snapshot, without inverses; these are added here."""
+        """The index of the facts of all snapshots. `build` adds the inverse facts."""
         facts = np.concatenate([no_facts(), *map(with_inverses, facts_by_snapshot)])
         sizes = [2 * len(new) for new in facts_by_snapshot]
         snapshots = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -52,28 +52,28 @@ class KnownAnswers:
 
     @property
     def num_facts(self) -> int:
-        """How many facts are known, inverse ones not counted."""
+        """The number of facts without inverse facts."""
         return len(self.answers) // 2
 
     def lookup(
         self, subjects: npt.ArrayLike, relations: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Where the answers of n queries start and stop, shapes (n,); equal where unknown."""
+        """Start and stop of the answers of n queries, shapes (n,); equal if a query is unknown."""
         return self._rows(pack(subjects, relations))
 
     def of(self, subject: int, relation: int, until: int) -> npt.NDArray[np.int32]:
-        """The objects of one query that are known by snapshot `until`, sorted."""
+        """The sorted objects of one query that are known by snapshot `until`."""
         starts, stops = self.lookup([subject], [relation])
         row = slice(int(starts[0]), int(stops[0]))
         return self.answers[row][self.since[row] <= until]
 
     def contains(self, facts: Facts) -> npt.NDArray[np.bool_]:
-        """Whether each of n facts is known, shape (n,)."""
+        """For each of n facts whether it is known; shape (n,)."""
         return self._places(pack(facts[:, 0], facts[:, 1]), facts[:, 2])[1]
 
     def around(self, entity: int, limit: int | None = None) -> tuple[Facts, npt.NDArray[np.int32]]:
-        """The first k facts (k, 3) whose subject is `entity`, inverse facts included, in order of
-        relation and object; and since when each is known (k,)."""
+        """The first k facts (k, 3) with the subject `entity`, inverse facts included, sorted by
+        relation and object; and their `since` (k,)."""
         first = int(np.searchsorted(self.keys, pack(entity, 0)))
         behind = int(np.searchsorted(self.keys, pack(entity, _RELATION), side="right"))
         offsets = self.offsets[first : behind + 1]
@@ -83,8 +83,8 @@ class KnownAnswers:
         return np.stack(columns, axis=1, dtype=np.int32, casting="same_kind"), self.since[places]
 
     def merged(self, facts: Facts, since: int) -> Self:
-        """These and n more facts without inverses, which are added here; a fact that is known
-        keeps its `since`. Takes O(n log A) and a copy of the arrays."""
+        """This index with n more facts and their inverses. A fact that is known already keeps its
+        `since`. Takes O(n log A) and a copy of the arrays."""
         queries, objects = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
         queries, objects, places = queries[~known], objects[~known], places[~known]
@@ -97,7 +97,7 @@ class KnownAnswers:
         )
 
     def without(self, facts: Facts) -> Self:
-        """These less n facts without inverses, which go too; unknown facts change nothing. Takes
+        """This index without n facts and their inverses; unknown facts are ignored. Takes
         O(n log A) and a copy of the arrays."""
         queries, objects = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
@@ -111,7 +111,7 @@ class KnownAnswers:
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays by name, to be stored."""
+        """The arrays to be stored."""
         return {
             "keys": self.keys,
             "offsets": self.offsets,
@@ -121,11 +121,11 @@ class KnownAnswers:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """What `arrays` gave; only sizes are checked, so that a mapped file is not read."""
-        keys = stored_column(arrays, "keys", np.int64)
-        offsets = stored_column(arrays, "offsets", np.int64)
-        answers = stored_column(arrays, "answers", np.int32)
-        since = stored_column(arrays, "since", np.int32)
+        """The inverse of `arrays`. Only sizes are checked, so a memory-mapped file is not read."""
+        keys = stored_array(arrays, "keys", np.int64)
+        offsets = stored_array(arrays, "offsets", np.int64)
+        answers = stored_array(arrays, "answers", np.int32)
+        since = stored_array(arrays, "since", np.int32)
         require_fit(
             len(offsets) == len(keys) + 1, f"{len(keys)} queries have {len(offsets)} offsets"
         )
@@ -144,20 +144,20 @@ class KnownAnswers:
         answers: npt.NDArray[np.int32],
         since: npt.NDArray[np.int32],
     ) -> Self:
-        """From how many answers each key has, (K,), instead of where they start."""
+        """The index with `counts` (K,), the number of answers of each key, instead of offsets."""
         return cls(keys, np.append(0, np.cumsum(counts, dtype=np.int64)), answers, since)
 
     def _rows(
         self, queries: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Where the answers of n packed queries start and stop, shapes (n,); equal if unknown."""
+        """Start and stop of the answers of n packed queries, shapes (n,); equal if unknown."""
         places, known = _find(queries, self.keys)
         return self.offsets[places], self.offsets[places + known]
 
     def _places(
         self, queries: npt.NDArray[np.int64], objects: npt.NDArray[np.int32]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Where in `answers` n facts are or would be, and whether they are, shapes (n,)."""
+        """The (insertion) places of n facts in `answers`, and whether they are known; (n,)."""
         starts, stops = self._rows(queries)
         places = _lower_bounds(objects, self.answers, starts, stops)
         known = places < stops
@@ -167,26 +167,26 @@ class KnownAnswers:
     def _with_keys(
         self, queries: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """All keys and how many answers each has, with sorted distinct queries among them."""
+        """The union of all keys and sorted distinct queries, and the number of answers of each."""
         places, known = _find(queries, self.keys)
         keys = np.insert(self.keys, places[~known], queries[~known])
         return keys, np.insert(np.diff(self.offsets), places[~known], 0)
 
 
 def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """subject · 2³² + relation, element by element."""
+    """subject · 2³² + relation, elementwise."""
     return (np.asarray(subjects, dtype=np.int64) << 32) | np.asarray(relations, dtype=np.int64)
 
 
 def starts_run(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """True where a value differs from the one before it; the first always does."""
+    """True where a value differs from its predecessor, and for the first value."""
     starts = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=starts[1:])
     return starts
 
 
 def _distinct(facts: Facts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """The packed queries and the objects of n facts, sorted and each once; shapes (≤ n,)."""
+    """The packed queries and the objects of n facts, sorted and distinct; shapes (≤ n,)."""
     queries, objects = pack(facts[:, 0], facts[:, 1]), facts[:, 2]
     order = np.lexsort((objects, queries))
     queries, objects = queries[order], objects[order]
@@ -197,7 +197,7 @@ def _distinct(facts: Facts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32
 def _find(
     wanted: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Where each of n values is or would be among sorted values, and whether it is; (n,)."""
+    """The (insertion) places of n values in a sorted array, and whether they are there; (n,)."""
     places = np.searchsorted(among, wanted)
     known = places < len(among)
     known[known] = among[places[known]] == wanted[known]
@@ -207,7 +207,8 @@ def _find(
 def _occurrences(
     values: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """How often each of K sorted distinct values occurs in `values`, none of which is another."""
+    """How often each of the K sorted distinct values `among` occurs in `values`, shape (K,). Every
+    value must be one of `among`."""
     return np.bincount(np.searchsorted(among, values), minlength=len(among))
 
 
@@ -217,8 +218,8 @@ def _lower_bounds(
     starts: npt.NDArray[np.int64],
     stops: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """For each of n, the first place of the sorted values[start : stop] that is not below
-    `wanted`, or `stop`; n binary searches side by side, shape (n,)."""
+    """For each of n: the first place in the sorted values[start : stop] with a value ≥ `wanted`, or
+    `stop`; n vectorised binary searches, shape (n,)."""
     low, high = starts.copy(), stops.copy()
     while len(still := np.flatnonzero(low < high)):
         middle = (low[still] + high[still]) // 2

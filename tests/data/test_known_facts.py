@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lkge.data.answers import KnownAnswers
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, no_facts
 from lkge.errors import DamagedFile
 
@@ -36,7 +36,7 @@ def plain_twin(history: list[Triples]) -> dict[tuple[int, int], dict[int, int]]:
 
 @given(histories)
 def test_answers_equal_a_plain_dictionary(history: list[Triples]) -> None:
-    answers = KnownAnswers.build([as_facts(facts) for facts in history])
+    answers = KnownFacts.build([as_facts(facts) for facts in history])
     known = plain_twin(history)
     for subject in range(7):
         for relation in range(7):
@@ -50,7 +50,7 @@ def test_answers_equal_a_plain_dictionary(history: list[Triples]) -> None:
 
 @given(histories)
 def test_lookup_in_bulk_equals_one_by_one(history: list[Triples]) -> None:
-    answers = KnownAnswers.build([as_facts(facts) for facts in history])
+    answers = KnownFacts.build([as_facts(facts) for facts in history])
     subjects, relations = (grid.ravel() for grid in np.meshgrid(np.arange(7), np.arange(7)))
     starts, stops = answers.lookup(subjects, relations)
     for subject, relation, start, stop in zip(subjects, relations, starts, stops, strict=True):
@@ -60,7 +60,7 @@ def test_lookup_in_bulk_equals_one_by_one(history: list[Triples]) -> None:
 
 @given(histories)
 def test_arrays_are_compact_rows(history: list[Triples]) -> None:
-    answers = KnownAnswers.build([as_facts(facts) for facts in history])
+    answers = KnownFacts.build([as_facts(facts) for facts in history])
     assert (np.diff(answers.keys) > 0).all()
     assert (np.diff(answers.offsets) > 0).all()
     assert answers.offsets[0] == 0
@@ -74,29 +74,29 @@ def test_arrays_are_compact_rows(history: list[Triples]) -> None:
 
 def test_nothing_is_known_without_facts() -> None:
     for history in ([], [no_facts()]):
-        answers = KnownAnswers.build(history)
+        answers = KnownFacts.build(history)
         starts, stops = answers.lookup([0, 3], [1, 0])
         assert starts.tolist() == stops.tolist() == [0, 0]
 
 
 def test_ids_near_the_limit_do_not_collide() -> None:
     top = 2**31 - 1
-    answers = KnownAnswers.build([as_facts([(top, top - 1, 0), (top - 1, 0, top)])])
+    answers = KnownFacts.build([as_facts([(top, top - 1, 0), (top - 1, 0, top)])])
     assert answers.of(top, top - 1, until=0).tolist() == [0]
     assert answers.of(0, top, until=0).tolist() == [top]
     assert answers.of(top - 1, 0, until=0).tolist() == [top]
     assert answers.of(top, 1, until=0).tolist() == [top - 1]
 
 
-def assert_same(found: KnownAnswers, expected: KnownAnswers) -> None:
+def assert_same(found: KnownFacts, expected: KnownFacts) -> None:
     for name, array in expected.arrays().items():
         assert found.arrays()[name].dtype == array.dtype
         assert found.arrays()[name].tolist() == array.tolist()
 
 
-def rebuilt(known: dict[Triple, int], steps: int) -> KnownAnswers:
+def rebuilt(known: dict[Triple, int], steps: int) -> KnownFacts:
     """From what a dictionary fact → since says."""
-    return KnownAnswers.build(
+    return KnownFacts.build(
         [as_facts([fact for fact, at in known.items() if at == step]) for step in range(steps)]
     )
 
@@ -105,7 +105,7 @@ def rebuilt(known: dict[Triple, int], steps: int) -> KnownAnswers:
 def test_growing_and_retracting_equal_building_anew(
     steps: list[tuple[Triples, Triples]],
 ) -> None:
-    answers, known = KnownAnswers.build([]), dict[Triple, int]()
+    answers, known = KnownFacts.build([]), dict[Triple, int]()
     for step, (added, retracted) in enumerate(steps):
         answers = answers.merged(as_facts(added), step)
         known = dict.fromkeys(added, step) | known
@@ -118,7 +118,7 @@ def test_growing_and_retracting_equal_building_anew(
 
 @given(histories, st.lists(triples))
 def test_contains_equals_a_set(history: list[Triples], asked: Triples) -> None:
-    answers = KnownAnswers.build([as_facts(facts) for facts in history])
+    answers = KnownFacts.build([as_facts(facts) for facts in history])
     known = {fact for facts in history for fact in facts}
     assert answers.contains(as_facts(asked)).tolist() == [fact in known for fact in asked]
     inverse = [(o, relation + 1, s) for s, relation, o in asked]
@@ -127,7 +127,7 @@ def test_contains_equals_a_set(history: list[Triples], asked: Triples) -> None:
 
 @given(histories, st.none() | st.integers(0, 6))
 def test_the_facts_around_an_entity(history: list[Triples], limit: int | None) -> None:
-    answers = KnownAnswers.build([as_facts(facts) for facts in history])
+    answers = KnownFacts.build([as_facts(facts) for facts in history])
     known = plain_twin(history)
     for entity in range(7):
         expected = sorted(
@@ -143,17 +143,17 @@ def test_the_facts_around_an_entity(history: list[Triples], limit: int | None) -
 
 
 def test_growth_leaves_the_old_answers_as_they_were() -> None:
-    old = KnownAnswers.build([as_facts([(0, 0, 1), (0, 0, 3)])])
+    old = KnownFacts.build([as_facts([(0, 0, 1), (0, 0, 3)])])
     before = {name: array.copy() for name, array in old.arrays().items()}
     old.merged(as_facts([(0, 0, 2), (9, 2, 0)]), since=5)
     old.without(as_facts([(0, 0, 1)]))
-    assert_same(old, KnownAnswers.from_arrays(before))
+    assert_same(old, KnownFacts.from_arrays(before))
 
 
 def test_growth_near_the_limit_of_ids() -> None:
     top = 2**31 - 1
     facts = as_facts([(top, top - 1, 0), (top - 1, 0, top)])
-    answers = KnownAnswers.build([]).merged(facts, since=7)
+    answers = KnownFacts.build([]).merged(facts, since=7)
     assert answers.contains(facts).all()
     assert answers.around(top, None)[0].tolist() == [[top, 1, top - 1], [top, top - 1, 0]]
     assert answers.around(0, None)[0].tolist() == [[0, top, top]]
@@ -161,12 +161,12 @@ def test_growth_near_the_limit_of_ids() -> None:
 
 
 def test_arrays_come_back_from_mapped_files(tmp_path: Path) -> None:
-    answers = KnownAnswers.build([as_facts([(0, 0, 1), (2, 4, 0)]), as_facts([(1, 2, 1)])])
+    answers = KnownFacts.build([as_facts([(0, 0, 1), (2, 4, 0)]), as_facts([(1, 2, 1)])])
     mapped: dict[str, NDArray[Any]] = {}
     for name, array in answers.arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
         mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
-    opened = KnownAnswers.from_arrays(mapped)
+    opened = KnownFacts.from_arrays(mapped)
     assert_same(opened, answers)
     more = as_facts([(5, 0, 5), (0, 0, 2)])
     assert_same(opened.merged(more, since=2), answers.merged(more, since=2))
@@ -189,9 +189,9 @@ def test_arrays_come_back_from_mapped_files(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_arrays_are_refused(name: str, damaged: NDArray[Any] | None) -> None:
-    arrays = KnownAnswers.build([as_facts([(0, 0, 1)])]).arrays()
+    arrays = KnownFacts.build([as_facts([(0, 0, 1)])]).arrays()
     del arrays[name]
     if damaged is not None:
         arrays[name] = damaged
     with pytest.raises(DamagedFile, match="do not fit"):
-        KnownAnswers.from_arrays(arrays)
+        KnownFacts.from_arrays(arrays)
