@@ -37,7 +37,7 @@ def check_pair(png: Path, svg: Path) -> None:
 
 
 def test_a_single_run_has_its_three_figures(make_run: MakeRun, tmp_path: Path) -> None:
-    paths = figures.draw_all([make_run()], tmp_path / "figures")
+    paths = figures.write_figures(figures.draw([make_run()]), tmp_path / "figures")
     assert [path.name for path in paths] == [
         f"{stem}.{suffix}"
         for stem in ("mrr-over-snapshots", "matrix", "time-per-snapshot")
@@ -150,7 +150,7 @@ def test_stacked_times_add_up(make_run: MakeRun) -> None:
 
 def test_save_writes_both_formats_and_makes_the_folder(make_run: MakeRun, tmp_path: Path) -> None:
     figure = figures.matrix_heatmap([make_run(snapshots=2)])
-    png, svg = figures.save(figure, tmp_path / "a" / "b", "stem")
+    png, svg = plot_style.save(figure, tmp_path / "a" / "b", "stem")
     assert (png, svg) == (tmp_path / "a/b/stem.png", tmp_path / "a/b/stem.svg")
     check_pair(png, svg)
 

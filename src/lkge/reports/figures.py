@@ -10,26 +10,11 @@ from typing import TYPE_CHECKING
 
 from lkge.evaluation.results import PROTOCOLS, Results
 from lkge.reports import plot_parts, plot_style
-from lkge.reports.plot_style import FigureBytes, save, styled
+from lkge.reports.plot_style import FigureBytes, styled
 from lkge.reports.systems import MEASURES, System, by_dataset, systems_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "RenderedFigure",
-    "cumulative_time",
-    "draw",
-    "draw_all",
-    "matrix_heatmap",
-    "mrr_by_method",
-    "mrr_over_snapshots",
-    "mrr_over_time",
-    "save",
-    "time_per_snapshot",
-    "transfer_by_method",
-    "write_figures",
-]
 
 
 @styled
@@ -243,11 +228,6 @@ def best_runs(results: Sequence[Results]) -> list[Results]:
     systems = systems_of(results)
     best = plot_parts.ranking(systems, MEASURES[PROTOCOLS[0]][0])[:MAX_PANELS]
     return [run for system in systems if system.name in best for run in system.runs]
-
-
-def draw_all(results: Sequence[Results], folder: Path) -> list[Path]:
-    """Write all figures into `folder`, each as PNG and SVG."""
-    return write_figures(draw(results), folder)
 
 
 def write_figures(figures: Sequence[RenderedFigure], folder: Path) -> list[Path]:
