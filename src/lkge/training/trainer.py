@@ -313,7 +313,7 @@ class Trainer:
                 generator,
                 entities,
                 config.training.candidate_fraction,
-                config.training.all_candidates_below,
+                all_below=config.training.all_candidates_below,
             ),
             retraction_batches(self._retracted_edges, size, max(1, negatives), entities, generator),
         )
