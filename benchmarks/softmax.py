@@ -24,7 +24,7 @@ from lkge.learning.fit import Fit
 from lkge.learning.progress import EpochFinished, Event
 from lkge.methods.base import Method
 from lkge.models.model import Model, stream
-from lkge.models.tables import Gradient
+from lkge.models.parameters import Gradient
 
 SETTINGS = RunConfig(
     method="fine-tune",
@@ -94,7 +94,7 @@ def _gradient_seconds(snapshot: Snapshot, backend: str) -> float:
     model = Model(SETTINGS.with_changes({"backend": backend}))
     model.grow(snapshot)
     gradient, batch = Gradient.like(model.tables), _first_batch(snapshot)
-    return seconds(lambda: model.objective.add_gradient(model.tables, batch, gradient), repeats=10)
+    return seconds(lambda: model.loss.add_gradient(model.tables, batch, gradient), repeats=10)
 
 
 def _first_batch(snapshot: Snapshot) -> Batch:

@@ -37,8 +37,8 @@ from lkge.methods import Method, register
 from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.anchor import Anchor, held
 from lkge.models.model import Model
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient, Tables
 
 HEAD = """| {} | MRR, `paper` | `current` | BWT, `paper` | `current` | FWT |
 | --- | ---: | ---: | ---: | ---: | ---: |"""
@@ -64,10 +64,10 @@ class Pulled(Evergreen):
         """That of evergreen, and the pull."""
         loss = super().penalty(model, gradient)
         if self._anchor is not None:
-            loss += self._anchor.add_gradient(model.tables, gradient, model.fused)
+            loss += self._anchor.add_gradient(model.tables, gradient, model.backend)
         return loss
 
-    def _pull(self) -> Tables:
+    def _pull(self) -> Parameters:
         """How many facts each row had, (k, 1)."""
         return self._past.map(lambda counts: counts[:, None])
 
@@ -81,12 +81,12 @@ class LightlyPulled(Pulled):
 class PulledBySums(Pulled):
     """A coordinate with steep gradients more than others of its row."""
 
-    def _pull(self) -> Tables:
+    def _pull(self) -> Parameters:
         """How many facts each row had, times what each coordinate has of its sums, (k, d)."""
         counts = super()._pull()
         if not self._optimizer:
             return counts
-        return counts.map(_spread, Tables.from_named(self._optimizer, "sums"))
+        return counts.map(_spread, Parameters.from_named(self._optimizer, "sums"))
 
 
 class LeastSquares(Evergreen):
@@ -203,7 +203,7 @@ def _spread(counts: Tensor, sums: Tensor) -> Tensor:
     return counts * known / known.mean(dim=1, keepdim=True).clamp(min=1e-12)
 
 
-def _facing(model: Model, facts: Facts, old: Tables) -> tuple[Tensor, Tensor]:
+def _facing(model: Model, facts: Facts, old: Parameters) -> tuple[Tensor, Tensor]:
     """Of the facts of new entities e with old r and o: the e (k,), and the v (k, d) with
     f(e, r, o) = e·v."""
     subjects, relations, objects = torch.from_numpy(with_inverses(facts)).long().T

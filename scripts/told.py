@@ -44,7 +44,7 @@ class Witnessed(Evergreen):
         self.facts_so_far = np.concatenate([self.facts_so_far, with_inverses(snapshot.train)])
         assert self._heart is not None
         everything = np.arange(len(self._profile.counts))
-        teller = TablePredictor.of(model.tables, model.score, model.fused)
+        teller = TablePredictor.of(model.tables, model.score, model.backend)
         candidates = answerers(self._profile, len(model.tables.relation))
         by_model = told(teller, self._profile, everything, candidates)
         by_heart = self._heart.told(self._profile, everything)

@@ -8,11 +8,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from tests.backends.made import NUMBA
 from tests.scripts import script_named
 
+from lkge.models.parameters import Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import ComplEx
-from lkge.models.tables import Tables
 from lkge.testing.graphs import growing_graph
 
 
@@ -38,8 +39,10 @@ def test_a_fitted_row_has_the_least_squares(script: ModuleType) -> None:
 
 def test_a_shift_is_added_to_the_scores_of_newcomers_and_no_others(script: ModuleType) -> None:
     generator = torch.Generator().manual_seed(5)
-    tables = Tables(torch.randn(6, 8, generator=generator), torch.randn(4, 8, generator=generator))
-    plain = TablePredictor.of(tables, ComplEx(), fused=True)
+    tables = Parameters(
+        torch.randn(6, 8, generator=generator), torch.randn(4, 8, generator=generator)
+    )
+    plain = TablePredictor.of(tables, ComplEx(), backend=NUMBA)
     moved = script.shifted(plain, 4, 0.75)
     for subject, relation in ((0, 1), (5, 2)):
         change = moved.candidate_scores(subject, relation) - plain.candidate_scores(

@@ -19,8 +19,8 @@ from lkge.learning.progress import EpochFinished, Event
 from lkge.methods import method_named
 from lkge.methods.base import Method, State
 from lkge.models.model import Model
+from lkge.models.parameters import Gradient
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -18,8 +18,8 @@ from lkge.learning.loop import Learned, Loop
 from lkge.learning.progress import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
 from lkge.methods import METHODS, Method
 from lkge.models.model import Model
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient, Tables
 
 STEP = ["penalty", "adjust", "after_step"]
 ASKED_AGAIN = ("served", "served")
@@ -46,8 +46,8 @@ class Recorder(Method):
         super().__init__(config)
         self.calls: list[str] = []
         self.seen: list[Snapshot] = []
-        self.grown: list[Tables] = []
-        self.ended: list[Tables] = []
+        self.grown: list[Parameters] = []
+        self.ended: list[Parameters] = []
         self.idle_steps = 0
         self._before = b""
 
@@ -86,7 +86,7 @@ class Recorder(Method):
         self._note("end", snapshot)
         self.ended.append(model.tables.clone())
 
-    def served(self, model: Model) -> Tables:
+    def served(self, model: Model) -> Parameters:
         self.calls.append("served")
         return super().served(model)
 
@@ -161,8 +161,8 @@ def test_forward_transfer_is_measured_before_training() -> None:
     method, learned = recorded(graph)
     examiner = Examiner(graph)
 
-    def asked(tables: Tables, i: int, j: int, protocol: str) -> float:
-        predictor = TablePredictor.of(tables, learned.model.score, learned.model.fused)
+    def asked(tables: Parameters, i: int, j: int, protocol: str) -> float:
+        predictor = TablePredictor.of(tables, learned.model.score, learned.model.backend)
         return examiner.accuracies(predictor, i, [j])[0][protocol].mrr
 
     for name in PROTOCOLS:

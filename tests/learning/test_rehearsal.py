@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lkge.config import RunConfig
-from lkge.kernels import (
+from lkge.backends.numba import (
     attention,
     attention_flow,
     margin,
@@ -12,6 +11,7 @@ from lkge.kernels import (
     reconstruction,
     updates,
 )
+from lkge.config import RunConfig
 from lkge.learning.progress import Compiling, Event
 from lkge.learning.rehearsal import rehearse
 

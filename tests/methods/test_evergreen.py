@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from lkge.models.objectives.rows import fitted
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
 
 from lkge.config import EVERGREEN, RunConfig
@@ -16,9 +17,8 @@ from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
-from lkge.models.objectives.rows import fitted
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import SCORES
-from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import growing_graph, made_of
 
 SETTLED = 1
@@ -29,7 +29,7 @@ SETTINGS = RunConfig().with_changes({**EVERGREEN, "dim": 4, "questions": 100_000
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Tables]:
+def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Parameters]:
     """Evergreen in the middle of its second snapshot, its model, and the tables of the first."""
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
@@ -43,7 +43,7 @@ def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Tables]:
     return method, model, old
 
 
-def expected_memory(model: Model, old: Tables, teller: Tables) -> torch.Tensor:
+def expected_memory(model: Model, old: Parameters, teller: Parameters) -> torch.Tensor:
     """κ times the loss of old facts as the teller tells them, -log p and N3, and 1 - κ times the
     cross-entropy of the old tables' answers and those of today, by torch alone; means over old
     facts.

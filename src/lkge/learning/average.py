@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lkge.models.tables import Tables
+from lkge.models.parameters import Parameters
 
 ETA = 9.0
 
@@ -19,14 +19,14 @@ ETA = 9.0
 class Average:
     """The mean of tables after each step."""
 
-    tables: Tables
+    tables: Parameters
 
     @classmethod
-    def of(cls, tables: Tables) -> Average:
+    def of(cls, tables: Parameters) -> Average:
         """Before the first step."""
         return cls(tables.clone())
 
-    def update(self, tables: Tables, step: int) -> None:
+    def update(self, tables: Parameters, step: int) -> None:
         """What the `step`-th step has made, from 1."""
         weight = (1 + ETA) / (step + ETA)
         for mean, table in zip(self.tables, tables, strict=True):

@@ -26,11 +26,11 @@ from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
 from lkge.learning.average import Average
 from lkge.learning.checkpoint import with_prefix, without_prefix
-from lkge.learning.optimizers import Optimizer, clear, grown, optimizer_of
+from lkge.learning.optimizers import Optimizer, grown, optimizer_of
 from lkge.learning.progress import EpochFinished, Listener
 from lkge.methods.base import Method, State
 from lkge.models.model import TRAIN, Model, stream
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 
 
 @dataclass
@@ -88,12 +88,12 @@ class Fit:
         self._retracted = with_inverses(no_facts() if retracted is None else retracted)
         self._valid: Facts = method.validation(snapshot)
         model.expect(max(1.0, method.facts_per_entity(self._edges, snapshot)))
-        self._objective = method.objective(model)
-        self._optimizer: Optimizer = optimizer_of(model.config, model.tables, model.fused)
+        self._objective = method.loss(model)
+        self._optimizer: Optimizer = optimizer_of(model.config, model.tables, model.backend)
         self._carries_optimizer = self._take_up(method.optimizer_state())
         self._gradient = Gradient.like(model.tables)
         self._mean = Average.of(model.tables) if model.config.training.parameter_averaging else None
-        self._best: Tables | None = None
+        self._best: Parameters | None = None
         self._best_working: State = {}
         self._best_optimizer: State = {}
 
@@ -183,7 +183,7 @@ class Fit:
             self._optimizer.apply(model.tables, self._gradient)
             self.method.after_step(model, self._gradient)
             self._take_into_mean()
-            clear(self._gradient, model.fused)
+            model.backend.clear(self._gradient)
             if not math.isfinite(loss):
                 raise RunError("the loss is no longer finite; lower --learning-rate")
             total += loss * len(batch)
@@ -217,7 +217,7 @@ class Fit:
             self._mean.update(self.model.tables, self.course.steps)
 
     @property
-    def _answering(self) -> Tables:
+    def _answering(self) -> Parameters:
         """The tables that would answer if learning ended here."""
         return self.model.tables if self._mean is None else self._mean.tables
 
@@ -242,13 +242,13 @@ class Fit:
     def load_state(self, tensors: Mapping[str, Tensor], course: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
         self.course = Course(**course)
-        self.model.tables = Tables.from_named(tensors, "tables").clone()
+        self.model.tables = Parameters.from_named(tensors, "tables").clone()
         self._optimizer.load_state(tensors)
         self.method.load_working_state(without_prefix("working.", tensors))
         if self._mean is not None:
-            self._mean = Average(Tables.from_named(tensors, "mean").clone())
+            self._mean = Average(Parameters.from_named(tensors, "mean").clone())
         if not self.course.is_at_best:
-            self._best = Tables.from_named(tensors, "best").clone()
+            self._best = Parameters.from_named(tensors, "best").clone()
             self._best_working = without_prefix("best-working.", tensors)
             self._best_optimizer = without_prefix("best-optimizer.", tensors)
         else:

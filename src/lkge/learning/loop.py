@@ -35,8 +35,8 @@ from lkge.learning.progress import (
 from lkge.methods import method_named
 from lkge.methods.base import Method
 from lkge.models.model import Model
+from lkge.models.parameters import Parameters
 from lkge.models.predictor import Predictor
-from lkge.models.tables import Tables
 
 SECONDS_BETWEEN_CHECKPOINTS = 2.0
 """An epoch that ends sooner after the last checkpoint is not saved by itself."""
@@ -51,7 +51,7 @@ class Learned:
     method: Method
 
     @property
-    def tables(self) -> Tables:
+    def tables(self) -> Parameters:
         """The tables that answer."""
         return self.method.served(self.model)
 
@@ -78,7 +78,7 @@ def learned_tensors(model: Model, method: Method) -> dict[str, Tensor]:
 
 
 def _restore(model: Model, method: Method, tensors: Mapping[str, Tensor]) -> None:
-    model.tables = Tables.from_named(tensors, "tables")
+    model.tables = Parameters.from_named(tensors, "tables")
     method.load_state(without_prefix("method.", tensors))
 
 

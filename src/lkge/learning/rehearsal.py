@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from lkge.backends import backend_for
 from lkge.config import PRESETS, RunConfig, configure
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.learning.loop import Loop
 from lkge.learning.progress import Compiling, Listener, ignore
-from lkge.models.model import uses_kernels
 
 DECISIVE = ("score", "objective", "optimizer", "relation_weight")
 """Settings that decide which kernels a run uses."""
@@ -18,7 +18,7 @@ DECISIVE = ("score", "objective", "optimizer", "relation_weight")
 def rehearse(config: RunConfig, listener: Listener) -> None:
     """Learn two tiny snapshots with LKGE, which uses every kernel of its score, objective and
     optimizer, and with the method itself, which may have its own; and forget them."""
-    if not uses_kernels(config):
+    if not backend_for(config.training.backend, config.training.device).fused:
         return
     listener(Compiling())
     chosen = {name: getattr(config, name) for name in DECISIVE}

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lkge.backends import backend_for, implementation
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
@@ -40,12 +41,11 @@ from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.recollection import recollected
 from lkge.methods.parts.retelling import Retelling, answerers
 from lkge.methods.parts.transfer import transfer
+from lkge.models.losses import DENSE, Distillation
 from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, VALIDATE, Model, stream
-from lkge.models.objectives.distillation import Distillation, distillation
-from lkge.models.objectives.rows import DENSE
+from lkge.models.parameters import Gradient, Parameters, no_parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear, ComplEx, score_of
-from lkge.models.tables import Gradient, Tables, no_tables
 
 SUMS = "optimizer."
 FEWEST_STEPS = 40
@@ -89,7 +89,7 @@ class Evergreen(Method):
         self._past = no_counts()
         self._withdrawn = no_facts()
         self._optimizer: State = {}
-        self._old = no_tables(run.model.dim, run.training.device)
+        self._old = no_parameters(run.model.dim, run.training.device)
         self._heart = _heart_of(run)
         self._distillation: Distillation | None = None
         self._retelling: Retelling | None = None
@@ -129,7 +129,8 @@ class Evergreen(Method):
             if _products(self.run) is not None:
                 self._beside = self._told * BESIDE_TOLD + (1 - self._told) * BESIDE_HELD
             if self._told < 1:
-                self._distillation = distillation(model.score, self._old, model.fused)
+                kind = implementation(model.backend, "distillation", model.score)
+                self._distillation = kind(model.score, self._old)
             if self._told > 0:
                 self._retelling = self._retold(model, 2 * len(snapshot.train))
 
@@ -231,12 +232,12 @@ class Evergreen(Method):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`. What was kept without a heart goes on without one."""
-        self._past = Tables.from_named(state, "facts")
+        self._past = Parameters.from_named(state, "facts")
         if self.config.query_counts:
             self._profile = Profile.from_named(state)
         if self._heart is not None:
             self._heart = (
-                replace(self._heart, tables=Tables.from_named(state, "heart"))
+                replace(self._heart, tables=Parameters.from_named(state, "heart"))
                 if "heart.entity" in state
                 else None
             )
@@ -262,7 +263,7 @@ class Evergreen(Method):
         evidence = self._old.map(torch.ones_like)
         for name in ("sums", "second"):
             if f"{name}.entity" in self._optimizer:
-                evidence = Tables.from_named(self._optimizer, name)
+                evidence = Parameters.from_named(self._optimizer, name)
         asked = recollected(model.score, self._old, evidence, size, generator)
         return asked.without(self._withdrawn)
 
@@ -274,7 +275,7 @@ class Evergreen(Method):
         if self._heart is not None:
             tables, score = self._heart.tables, self._heart.score
         return Retelling(
-            TablePredictor.of(tables, score, model.fused),
+            TablePredictor.of(tables, score, model.backend),
             self._asked,
             answerers(self._asked, num_relations)
             if self.config.query_counts
@@ -296,6 +297,7 @@ def _heart_of(run: RunConfig) -> Heart | None:
     if not (run.method.replay_model and run.method.query_counts and run.method.replay_share):
         return None
     score, dim = score_of(run), run.model.dim
+    backend = backend_for(run.training.backend, run.training.device)
     if isinstance(score, Bilinear):
-        return Heart(score, no_tables(dim, run.training.device))
-    return Heart(ComplEx(), no_tables(dim + dim % 2, run.training.device), apart=True)
+        return Heart(score, no_parameters(dim, run.training.device), backend)
+    return Heart(ComplEx(), no_parameters(dim + dim % 2, run.training.device), backend, apart=True)

@@ -1,12 +1,54 @@
-"""Losses, pure."""
+"""Losses: what one is, their formulas, pure, and how strong N3 should be."""
 
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from lkge.data.batches import Batch
+from lkge.data.snapshots import Facts
+from lkge.models.parameters import Gradient, Parameters
+
+SPARSE, DENSE = 20.0, 30.0
+"""Facts of an entity, in both directions, between which n3 is used unchanged."""
+POWER = 0.68
+MOST = 2.0
+
+
+class Loss(Protocol):
+    """The loss of a batch and its gradient."""
+
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """Add the gradient of the mean loss of the batch; return that loss."""
+        ...
+
+
+class PerFactLoss(Loss, Protocol):
+    """A loss that also has the gradient of each fact alone."""
+
+    def add_squares(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
+        """Add the squared gradient of the loss of each fact alone, Σ_b (∂loss_b/∂θ)²."""
+        ...
+
+
+class Distillation(Protocol):
+    """The cross-entropy of the answers of an older model, the teacher, and of the model.
+
+        loss = Σ_q w_q · -Σ_e softmax_e' f_old(h, r, e')[e] · log softmax_e' f(h, r, e')[e],
+
+    the softmax of the teacher over its own entities, that of the model over all entities: an entity
+    that the teacher does not have has the target zero.
+    """
+
+    def add_gradient(
+        self, tables: Parameters, queries: Facts, weights: Tensor, gradient: Gradient
+    ) -> float:
+        """Add the gradient of the loss on queries (q, 2) of weights (q,); return that loss."""
+        ...
 
 
 def margin_loss(
@@ -42,6 +84,13 @@ def sampled_softmax_loss(
 
 
 def log_weights(negatives: Tensor, adversarial: float) -> Tensor:
-    """log softmax_k(τ f_k), (B, K): a negative weighs the more, the more the model believes it (Sun
-    et al., 2019). No gradient flows through a weight."""
+    """log softmax_k(τ f_k), (B, K): a negative weighs the more, the higher its score (Sun et al.,
+    2019). No gradient flows through a weight."""
     return functional.log_softmax(adversarial * negatives.detach(), dim=1)
+
+
+def n3_by_degree(n3: float, facts: float) -> float:
+    """n3 · min(2, (20 / k)^0.68) where an entity has k < 20 `facts` in the mean, and
+    n3 · (30 / k)^0.68 where it has k > 30: rows with few facts overfit sooner."""
+    times: float = (max(1.0, SPARSE / facts) * min(1.0, DENSE / facts)) ** POWER
+    return n3 * min(MOST, times)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lkge.backends import backend_for
 from lkge.config import RunConfig
 from lkge.data.answers import KnownAnswers
 from lkge.data.formats import Triple
@@ -18,7 +19,6 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DataError, RunError
 from lkge.learning.loop import restored
-from lkge.models.model import uses_kernels
 from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
 from lkge.store.arrays import mapped
@@ -249,7 +249,7 @@ class Reader:
             torch.from_numpy(tables[ENTITY]),
             torch.from_numpy(tables[RELATION]),
             score_of(self.config),
-            uses_kernels(self.config),
+            backend_for(self.config.training.backend, self.config.training.device),
         )
 
     def _mapped(self, name: str) -> dict[str, NDArray[Any]]:

@@ -16,8 +16,8 @@ from lkge.learning.fit import Fit
 from lkge.learning.progress import ignore
 from lkge.methods import Method, method_named
 from lkge.models.model import Model
+from lkge.models.parameters import Parameters
 from lkge.models.scores import score_named
-from lkge.models.tables import Tables
 
 SETTINGS = RunConfig(
     dim=8, batch_size=32, learning_rate=0.01, negatives=4, margin=2.0, max_epochs=3, alpha=0.1
@@ -104,7 +104,7 @@ def lessons(graph: GrowingGraph, config: RunConfig) -> Iterator[tuple[Snapshot, 
         yield snapshot, model, method
 
 
-def bytes_of(tables: Tables) -> bytes:
+def bytes_of(tables: Parameters) -> bytes:
     """All rows, to compare bit for bit."""
     return b"".join(table.numpy().tobytes() for table in tables)
 

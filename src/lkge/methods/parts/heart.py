@@ -1,4 +1,4 @@
-"""Tables that know facts by heart.
+"""Parameters that know facts by heart.
 
 A model that answers well was stopped early, and has not learned every fact: up to a fifth of all
 that it would tell is wrong (`scripts/told.py`). To tell them later a copy of its tables is taught
@@ -23,15 +23,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lkge.backends import Backend
+from lkge.backends.torch_softmax import blocks_of
 from lkge.data.answers import pack
 from lkge.data.snapshots import Facts, among, with_inverses
-from lkge.kernels.updates import adagrad_some
 from lkge.methods.parts.profile import Profile
 from lkge.methods.parts.retelling import Entities, answerers, told
-from lkge.models.objectives.softmax import blocks_of
+from lkge.models.parameters import Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear
-from lkge.models.tables import Tables
 
 REHEARSED = 1
 """Old questions that are learned again beside new facts, at most, for each of these."""
@@ -53,16 +53,17 @@ class Heart:
     """Tables that know the facts of a profile by heart. `apart`: the score is not the model's."""
 
     score: Bilinear
-    tables: Tables
+    tables: Parameters
+    backend: Backend
     apart: bool = False
 
     def told(self, profile: Profile, places: Entities) -> Facts:
         """The facts (k, 3) of the questions at these places of the profile, as far as known."""
-        teller = TablePredictor.of(self.tables, self.score, fused=False)
+        teller = TablePredictor.of(self.tables, self.score, self.backend)
         return told(teller, profile, places, answerers(profile, len(self.tables.relation)))
 
     def with_facts(
-        self, facts: Facts, tables: Tables, profile: Profile, generator: np.random.Generator
+        self, facts: Facts, tables: Parameters, profile: Profile, generator: np.random.Generator
     ) -> Heart:
         """That which also knows new facts; what it has no rows for begins as in `tables`, which are
         the model's, or at random. Some of the old questions, which are in the profile, are learned
@@ -82,14 +83,16 @@ class Heart:
         return self._taught(left[~among(left, gone)], self.tables, profile, generator)
 
     def _taught(
-        self, facts: Facts, tables: Tables, profile: Profile, generator: np.random.Generator
+        self, facts: Facts, tables: Parameters, profile: Profile, generator: np.random.Generator
     ) -> Heart:
         candidates = answerers(profile, len(tables.relation))
         passes = PASSES_APART if self.apart else PASSES
-        taught = learned_by_heart(self.score, tables, facts, candidates, generator, passes)
+        taught = learned_by_heart(
+            self.score, tables, facts, candidates, generator, self.backend, passes
+        )
         return replace(self, tables=taught)
 
-    def _drawn(self, like: Tables, generator: np.random.Generator) -> Tables:
+    def _drawn(self, like: Parameters, generator: np.random.Generator) -> Parameters:
         """As many rows from N(0, SPREAD²), as wide as these tables."""
         width = self.tables.entity.shape[1]
 
@@ -115,12 +118,13 @@ class Lesson:
 
 def learned_by_heart(
     score: Bilinear,
-    tables: Tables,
+    tables: Parameters,
     facts: Facts,
     candidates: Sequence[Entities],
     generator: np.random.Generator,
+    backend: Backend,
     passes: int = PASSES,
-) -> Tables:
+) -> Parameters:
     """A copy of the tables that has learned the facts (k, 3), inverses among them, by heart: each
     beside the candidates of its relation, which are in order, its answer among them. A lesson that
     is all known is left out of the next pass."""
@@ -129,7 +133,7 @@ def learned_by_heart(
     known: set[int] = set()
     for _ in range(max(passes, math.ceil(FEWEST_STEPS / max(1, len(lessons))))):
         due = [place for place in generator.permutation(len(lessons)) if place not in known]
-        known = {place for place in due if not _learn(score, taught, sums, lessons[place])}
+        known = {place for place in due if not _learn(score, taught, sums, lessons[place], backend)}
     return taught
 
 
@@ -168,12 +172,14 @@ def _blocks(part: Facts, among: Entities, device: torch.device | str) -> list[Le
     return lessons
 
 
-def _learn(score: Bilinear, tables: Tables, sums: Tables, lesson: Lesson) -> bool:
+def _learn(
+    score: Bilinear, tables: Parameters, sums: Parameters, lesson: Lesson, backend: Backend
+) -> bool:
     """One step of Adagrad on the questions that are not known yet; whether there are any.
 
     With c(h, r) facts each, ∂L/∂f(h, r, e) = c(h, r)·p(e | h, r) - [e is an answer].
     """
-    heads, relation = lesson.heads, torch.tensor([lesson.relation], device=lesson.heads.device)
+    heads, relation = lesson.heads, lesson.heads.new_full((1,), lesson.relation)
     asking, between = tables.entity.index_select(0, heads), tables.relation[relation]
     answering = tables.entity.index_select(0, lesson.candidates)
     queries = score.compose(asking, between)
@@ -185,27 +191,13 @@ def _learn(score: Bilinear, tables: Tables, sums: Tables, lesson: Lesson) -> boo
         return False
     slopes, asking, queries = (each.index_select(0, unknown) for each in (slopes, asking, queries))
     flow = slopes @ answering
-    _step(tables.entity, sums.entity, lesson.candidates, slopes.T @ queries)
-    _step(tables.entity, sums.entity, heads[unknown], score.towards(between, flow))
-    change = score.towards(asking, flow).sum(dim=0, keepdim=True)
-    _step(tables.relation, sums.relation, relation, change)
+    for table, total, rows, gradient in (
+        (tables.entity, sums.entity, lesson.candidates, slopes.T @ queries),
+        (tables.entity, sums.entity, heads[unknown], score.towards(between, flow)),
+        (
+            *(tables.relation, sums.relation, relation),
+            score.towards(asking, flow).sum(dim=0, keepdim=True),
+        ),
+    ):
+        backend.adagrad_rows(table, gradient, total, rows, LEARNING_RATE, EPSILON)
     return True
-
-
-def _step(table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
-    """θ -= η·g / √(Σg² + ε) on the rows."""
-    step = _step_fused if table.device.type == "cpu" else _step_plain
-    step(table, sums, rows, gradient)
-
-
-def _step_fused(table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
-    adagrad_some(
-        table.numpy(), gradient.contiguous().numpy(), sums.numpy(), rows.numpy(),
-        LEARNING_RATE, EPSILON,
-    )  # fmt: skip
-
-
-def _step_plain(table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
-    summed = sums[rows] + gradient.square()
-    sums[rows] = summed
-    table[rows] -= LEARNING_RATE * gradient / (summed + EPSILON).sqrt()

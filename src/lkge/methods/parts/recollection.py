@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lkge.backends.torch_softmax import blocks_of
 from lkge.data.snapshots import Facts
 from lkge.methods.parts.profile import Profile
-from lkge.models.objectives.softmax import blocks_of
+from lkge.models.parameters import Parameters
 from lkge.models.scores import Score
-from lkge.models.tables import Tables
 
 PROPOSALS = 16
 """Questions that are looked at for each that is chosen."""
@@ -29,7 +29,11 @@ BLOCK = 1 << 21
 
 
 def recollected(
-    score: Score, tables: Tables, evidence: Tables, size: int, generator: np.random.Generator
+    score: Score,
+    tables: Parameters,
+    evidence: Parameters,
+    size: int,
+    generator: np.random.Generator,
 ) -> Profile:
     """Up to `size` questions, each once. Evidence is (n, …) and (2m, …), not below zero."""
     drawn = [
@@ -43,7 +47,7 @@ def recollected(
     return Profile(proposed[np.sort(chosen)], np.ones(len(chosen), dtype=np.int32))
 
 
-def entropies(score: Score, tables: Tables, asked: Facts) -> NDArray[np.float64]:
+def entropies(score: Score, tables: Parameters, asked: Facts) -> NDArray[np.float64]:
     """H of the answers to questions (q, 2): -Σ_e p(e | h, r) log p(e | h, r), (q,)."""
     rows = torch.from_numpy(asked).long().to(tables.entity.device)
     entity = score.prepare_entities(tables.entity)

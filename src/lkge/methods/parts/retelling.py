@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lkge.backends.torch_softmax import MOST_NUMBERS, blocks_of
 from lkge.data.batches import batches, drawn_sample, question_batches
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods.parts.profile import Profile
 from lkge.models.model import Model
-from lkge.models.objectives.softmax import MOST_NUMBERS, blocks_of
+from lkge.models.parameters import Gradient
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient
 
 BLOCK = 256
 """Questions of one relation that are answered together, at most: they want about as many
@@ -105,9 +105,9 @@ class Retelling:
             batch = replace(batch, sample=sample)
         if self._gradient is None:
             self._gradient = Gradient.like(model.tables)
-        loss = model.objective.add_gradient(model.tables, batch, self._gradient)
+        loss = model.loss.add_gradient(model.tables, batch, self._gradient)
         for part, told in zip(gradient, self._gradient, strict=True):
-            told.pour(part, weight, model.fused)
+            model.backend.add_and_clear(told, part, weight)
         return weight * loss
 
 
