@@ -29,7 +29,8 @@ from lkge.data.formats import Triple
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts
 from lkge.living import open
-from lkge.models.model import xavier_tables
+from lkge.models.model import xavier_parameters
+from lkge.store.beginning import Beginning
 from lkge.store.graph import create
 from lkge.store.initial import InitialVersion
 from lkge.store.records import Options
@@ -96,7 +97,7 @@ def _make(folder: Path, size: int) -> None:
     """A graph of that size, as if it had been learned."""
     generator = np.random.default_rng(size)
     config = configure({"dim": DIM}, living=True)
-    tables = xavier_tables(size, RELATIONS, DIM, generator)
+    tables = xavier_parameters(size, RELATIONS, DIM, generator)
     facts = _facts(size, generator)
     names = MappedNames.of(map(_name, range(size)), (f"relation {r}" for r in range(RELATIONS)))
     sums = tables.map(torch.square)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from lkge.models.objectives import margin_objective
 
 from benchmarks.comparison import Comparison, seconds
 from lkge.config import RunConfig
@@ -12,10 +13,10 @@ from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.methods import method_named
 from lkge.models.model import Model, stream
-from lkge.models.objectives import margin_objective
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor, View
 from lkge.models.scores import TransE
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.training.loop import Loop
 from lkge.training.optimizers import RowAdam, clear
 
@@ -37,15 +38,15 @@ def _step_seconds(snapshot: Snapshot, backend: str) -> float:
     method.grow(model, snapshot)
     method.begin(model, snapshot)
     batch = _first_batch(snapshot, config)
-    objective = margin_objective(model.score, config.training.margin, model.fused)
-    optimizer = RowAdam(model.tables, config.training.learning_rate, model.fused)
+    objective = margin_objective(model.score, config.training.margin, model.backend)
+    optimizer = RowAdam(model.tables, config.training.learning_rate, model.backend)
     gradient = Gradient.like(model.tables)
 
     def work() -> None:
         objective.add_gradient(model.tables, batch, gradient)
         method.penalty(model, gradient)
         optimizer.apply(model.tables, gradient)
-        clear(gradient, model.fused)
+        clear(gradient, model.backend)
 
     return seconds(work, repeats=20)
 
@@ -88,8 +89,8 @@ def ranking(graph: GrowingGraph, queries: int = 4096) -> list[Comparison]:
     ]
 
 
-def _learned(graph: GrowingGraph) -> Tables:
-    """Tables after a few quick epochs on all training facts."""
+def _learned(graph: GrowingGraph) -> Parameters:
+    """Parameters after a few quick epochs on all training facts."""
     last = graph.snapshots[-1]
     everything = Snapshot(
         index=0,

@@ -22,9 +22,10 @@ from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.evaluation.ranking import Validator
 from lkge.methods.base import Method
 from lkge.models.model import Model, stream
-from lkge.models.tables import Gradient
+from lkge.models.parameters import Gradient
 from lkge.training.events import EpochFinished, Event
 from lkge.training.trainer import Trainer
+from lkge.models.parameters import Gradient
 
 SETTINGS = RunConfig(
     method="fine-tune",
@@ -94,7 +95,7 @@ def _gradient_seconds(snapshot: Snapshot, backend: str) -> float:
     model = Model(SETTINGS.with_changes({"backend": backend}))
     model.grow(snapshot)
     gradient, batch = Gradient.like(model.tables), _first_batch(snapshot)
-    return seconds(lambda: model.objective.add_gradient(model.tables, batch, gradient), repeats=10)
+    return seconds(lambda: model.loss.add_gradient(model.tables, batch, gradient), repeats=10)
 
 
 def _first_batch(snapshot: Snapshot) -> Batch:

@@ -11,15 +11,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods import register
 from lkge.methods.ewc import Ewc
 from lkge.methods.lkge import Lkge
-from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.methods.retrain import Retrain
 from lkge.methods.si import Si, importance
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables, no_tables
+from lkge.models.parameters import Gradient, Parameters, no_parameters
 
 
 @register
@@ -101,7 +101,7 @@ class EwcBySlip(Ewc):
         """F_i = F_{i-1}·(i - 1) + F_new / i, i from 1 on."""
         old, self._fisher = (
             self._fisher,
-            no_tables(self.config.model.dim, self.config.training.device),
+            no_parameters(self.config.model.dim, self.config.training.device),
         )
         super().end(model, snapshot)
         i, new = snapshot.index + 1, self._fisher
@@ -116,7 +116,7 @@ class FromNewFacts(Autoencoder):
     ē = ReLU(mean of o - r over N(e)),    r̄ = mean of o - s over N(r)
     """
 
-    def __init__(self, model: Model, facts: Facts, past: Tables, weight: Tables) -> None:
+    def __init__(self, model: Model, facts: Facts, past: Parameters, weight: Parameters) -> None:
         nothing = past.map(torch.zeros_like)
         super().__init__(model.score, facts, model.tables, nothing, weight, fused=False)
         subjects, relations, objects = self._edges.T
@@ -127,9 +127,9 @@ class FromNewFacts(Autoencoder):
         self._objects_of_relation = means(relations, objects, all_relations, entities)
         self._subjects_of_relation = means(relations, subjects, all_relations, entities)
 
-    def reconstruct(self, tables: Tables) -> Tables:
+    def reconstruct(self, tables: Parameters) -> Parameters:
         """See `Autoencoder`."""
-        return Tables(
+        return Parameters(
             (
                 self._objects_of_entity @ tables.entity
                 - self._relations_of_entity @ tables.relation

@@ -11,14 +11,15 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 import torch
+from lkge.backends.numba.attention import keys_of
+from lkge.methods.parts.fused_attention import FusedAttention
 from torch import Tensor
 from torch.nn import functional
 
+from lkge.backends.numba import attention as kernel
+from lkge.backends.numba.jit import Scratch
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
-from lkge.kernels import attention as kernel
-from lkge.kernels.attention import keys_of
-from lkge.kernels.scratch import Scratch
 from lkge.methods import register
 from lkge.methods.lan import Lan
 from lkge.methods.mean import SCALE, SHIFT, Mean
@@ -31,13 +32,12 @@ from lkge.methods.parts.attention import (
     Attention,
     Logic,
 )
-from lkge.methods.parts.fused_attention import FusedAttention
 from lkge.methods.parts.inductive import TRANSITION, Inductive, or_own
 from lkge.methods.parts.neighbours import Neighbourhoods, Pairs
 from lkge.models.encoders import Moments, segment_means, standardise
 from lkge.models.model import Model, uses_kernels
+from lkge.models.parameters import Parameters
 from lkge.models.scores import Score
-from lkge.models.tables import Tables
 
 
 class Moved(NamedTuple):
@@ -66,14 +66,14 @@ class Projects(Inductive, ABC):
     """By a projection of its own."""
 
     @abstractmethod
-    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+    def moved(self, score: Score, tables: Parameters, near: Neighbourhoods) -> Moved:
         """In place of `transitions`."""
 
 
 class OverNeighbours(Projects, ABC):
     """s = Σ x̂ ∘ ŵ over the neighbours of the entity."""
 
-    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+    def moved(self, score: Score, tables: Parameters, near: Neighbourhoods) -> Moved:
         """See `Projects`."""
         near = Apart.of_each(near)
         x, w = _factors(score, tables, near)
@@ -89,7 +89,7 @@ def _sums(near: Neighbourhoods, products: Tensor) -> Tensor:
     return times.to(products.dtype) @ products
 
 
-def _factors(score: Score, tables: Tables, near: Neighbourhoods) -> tuple[Tensor, Tensor]:
+def _factors(score: Score, tables: Parameters, near: Neighbourhoods) -> tuple[Tensor, Tensor]:
     """x̂ and ŵ of each distinct neighbour, (p, d) both, as in `transitions`."""
     directions = functional.normalize(tables.extra[TRANSITION], dim=-1)
     x = functional.embedding(near.pairs.others, score.prepare_entities(tables.entity))
@@ -99,7 +99,7 @@ def _factors(score: Score, tables: Tables, near: Neighbourhoods) -> tuple[Tensor
 class ProjectingMean(Projects, Mean, ABC):
     """Batch normalisation takes its moments from distinct neighbours, as MEAN's does."""
 
-    def encode(self, score: Score, tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+    def encode(self, score: Score, tables: Parameters, entities: Tensor, queries: Tensor) -> Tensor:
         """See `Mean`."""
         near, moved = self.moved(score, tables, self.near.of(entities))
         scale, shift = tables.extra[SCALE][0], tables.extra[SHIFT][0]
@@ -119,13 +119,13 @@ class LanOverNeighbours(OverNeighbours, Lan):
 
     name: ClassVar[str] = "lan-over-neighbours"
 
-    def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
+    def vectors(self, score: Score, tables: Parameters, entities: Tensor) -> Tensor:
         """See `Lan`."""
         near, moved = self.moved(score, tables, self.near.of(entities))
         return segment_means(moved, near.pairs.places, near.starts)
 
     def _attention(
-        self, score: Score, tables: Tables, near: Neighbourhoods, logic: Logic
+        self, score: Score, tables: Parameters, near: Neighbourhoods, logic: Logic
     ) -> Attends:
         """See `Lan`. The moved neighbours are all that attention needs to know."""
         own = tables.extra
@@ -154,7 +154,7 @@ class MeanOverBatch(ProjectingMean):
         super().__init__(config)
         self._first: Tensor | None = None
 
-    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+    def moved(self, score: Score, tables: Parameters, near: Neighbourhoods) -> Moved:
         """See `Projects`."""
         x, w = _factors(score, tables, near)
         return Moved(near, x - _sums(near, x * w) * w)
@@ -165,12 +165,12 @@ class MeanOverBatch(ProjectingMean):
         if snapshot.index == 0:
             self._first = self.served(model).entity
 
-    def served(self, model: Model) -> Tables:
+    def served(self, model: Model) -> Parameters:
         """See `Mean`; the rows of later entities are what they were encoded as."""
         if self._first is None:
             return super().served(model)
         later = model.tables.entity[len(self._first) :]
-        return Tables(torch.cat([self._first, later]), model.tables.relation)
+        return Parameters(torch.cat([self._first, later]), model.tables.relation)
 
 
 @register
@@ -184,7 +184,7 @@ class MeanOverFirst(ProjectingMean):
         super().__init__(config)
         self._kept: Tensor | None = None
 
-    def moved(self, score: Score, tables: Tables, near: Neighbourhoods) -> Moved:
+    def moved(self, score: Score, tables: Parameters, near: Neighbourhoods) -> Moved:
         """See `Projects`."""
         x, w = _factors(score, tables, near)
         sums = _sums(near, x * w) if self._kept is None else self._kept

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from tests.kernels.made import gradient_of
+from tests.backends.made import gradient_of
 from tests.methods.hand_made import FIRST, NEW, SECOND
 from tests.methods.inductive_graph import SNAPSHOTS, begun, course, some_batch
 from tests.methods.plain_python import (
@@ -30,7 +30,7 @@ from lkge.methods import method_named
 from lkge.methods.parts.inductive import TRANSITION, Inductive
 from lkge.models.encoders import EPSILON, Moments
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.testing.graphs import lessons, study
 
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
@@ -114,12 +114,12 @@ def test_an_unknown_departure_is_refused(
     assert "there is no 'nothing'" in capsys.readouterr().err
 
 
-def importance_of(name: str, brick: GrowingGraph) -> Tables:
+def importance_of(name: str, brick: GrowingGraph) -> Parameters:
     """Ω after two snapshots."""
     learning = lessons(brick, settings_for(name))
     next(learning)
     _, _, method = next(learning)
-    return Tables.from_named(method.state(), "importance")
+    return Parameters.from_named(method.state(), "importance")
 
 
 def test_only_signed_values_make_negative_importance_and_only_of_relations(
@@ -138,7 +138,7 @@ def test_only_signed_values_make_negative_importance_and_only_of_relations(
 def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
     config = settings_for("si-by-value-steps")
     model, method = Model(config), method_named(config.method.name)(config)
-    before: list[Tables] = []
+    before: list[Parameters] = []
     expected: list[Tensor] = []
     penalty, after_step = method.penalty, method.after_step
 
@@ -163,13 +163,13 @@ def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
 def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> None:
     config = settings_for("ewc-by-slip")
     model, method = Model(config), method_named(config.method.name)(config)
-    old: Tables | None = None
+    old: Parameters | None = None
     for index in range(3):
         study(model, method, brick, index)
-        found = Tables.from_named(method.state(), "fisher")
+        found = Parameters.from_named(method.state(), "fisher")
         alone = method_named("ewc")(config)
         alone.end(model, brick.snapshots[index])
-        new = Tables.from_named(alone.state(), "fisher")
+        new = Parameters.from_named(alone.state(), "fisher")
         expected = new.map(lambda now, i=index + 1: now / i)
         if old is not None:
             grown = old.grown_to(new.map(torch.zeros_like))
@@ -202,7 +202,7 @@ def test_rows_are_rebuilt_from_new_facts_alone_and_entities_without_negatives() 
     assert all(part.touched.all() and part.values.any(dim=1).all() for part in gradient)
 
 
-def moved_by_hand(method: Inductive, model: Model, tables: Tables, over: str) -> list[Tensor]:
+def moved_by_hand(method: Inductive, model: Model, tables: Parameters, over: str) -> list[Tensor]:
     """For each entity its neighbours, (m, d), each less Σ x ∘ w times its w, summed over its own
     neighbours or over those of all entities of D_1; `batch`: each as it came, and of those that
     come later every one comes alone."""
@@ -262,7 +262,7 @@ def test_both_backends_of_lan_over_neighbours_agree() -> None:
     for backend in ("numba", "torch"):
         method, model = begun("lan-over-neighbours", backend=backend)
         found.append(method.predictor(model).encoder.at(2).entity)  # type: ignore[attr-defined]
-        gradients.append(gradient_of(method.objective(model), model.tables, some_batch())[1])
+        gradients.append(gradient_of(method.loss(model), model.tables, some_batch())[1])
     torch.testing.assert_close(*found)
     for mine, twin in zip(*gradients, strict=True):
         torch.testing.assert_close(mine.values, twin.values)

@@ -14,8 +14,8 @@ from lkge.config import RunConfig
 from lkge.data.snapshots import no_facts
 from lkge.methods import METHODS, method_named
 from lkge.models.model import Model
+from lkge.models.parameters import Parameters
 from lkge.models.scores import SCORES
-from lkge.models.tables import Tables
 from lkge.testing import CHECKS, graphs
 from lkge.testing.graphs import SETTINGS, bytes_of, course_of, growing_graph, lessons, made_of
 from lkge.training.loop import Loop
@@ -28,9 +28,9 @@ def settings_for(name: str, **changes: object) -> RunConfig:
     return SETTINGS.with_changes({"method": name, **changes})
 
 
-def snapshot_bytes(tables: Tables, entities: int, relations: int) -> bytes:
+def snapshot_bytes(tables: Parameters, entities: int, relations: int) -> bytes:
     """The first rows of the tables."""
-    return bytes_of(Tables(tables.entity[:entities], tables.relation[:relations]))
+    return bytes_of(Parameters(tables.entity[:entities], tables.relation[:relations]))
 
 
 @EVERY_SCORE
@@ -107,7 +107,7 @@ def test_lkge_without_fine_tuning_only_transfers() -> None:
     assert Loop(GRAPH, config).run().results.snapshots[1].epochs == 0
 
 
-def lessons_by_copy(config: RunConfig) -> list[Tables]:
+def lessons_by_copy(config: RunConfig) -> list[Parameters]:
     """The tables after each snapshot."""
     return [model.tables.clone() for _, model, _ in lessons(GRAPH, config)]
 

@@ -1,3 +1,3 @@
-from tests.kernels.conftest import one_thread
+from tests.backends.conftest import one_thread
 
 __all__ = ["one_thread"]

@@ -7,7 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from tests.backends.made import BACKENDS
 
+from lkge.backends import Backend
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.ranking import Evaluator, Validator
@@ -15,7 +17,6 @@ from lkge.models.predictor import TablePredictor
 from lkge.models.scores import TransE
 
 Fact = tuple[int, int, int]
-BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 ENTITIES, RELATIONS = (6, 9, 12), (1, 2, 2)
 
 
@@ -42,13 +43,13 @@ def made_graph() -> GrowingGraph:
 GRAPH = made_graph()
 
 
-def made_predictor(fused: bool) -> TablePredictor:
+def made_predictor(backend: Backend) -> TablePredictor:
     """Rows on multiples of 1/8 in three dimensions: exact distances with many ties."""
     generator = np.random.default_rng(3)
     entity, relation = (
         torch.from_numpy(generator.integers(-4, 5, (rows, 3)) / 8).float() for rows in (12, 4)
     )
-    return TablePredictor(entity, relation, TransE(), fused)
+    return TablePredictor(entity, relation, TransE(), backend)
 
 
 def plain_rank(predictor: TablePredictor, fact: Fact, candidates: range, known: set[Fact]) -> float:
@@ -96,9 +97,9 @@ def known_by(until: int, splits: tuple[str, ...]) -> list[Fact]:
 
 @BACKENDS
 @pytest.mark.parametrize(("i", "j"), [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)])
-def test_both_protocols(fused: bool, i: int, j: int) -> None:
+def test_both_protocols(backend: Backend, i: int, j: int) -> None:
     """`paper` stands at snapshot j, `current` at snapshot i."""
-    predictor = made_predictor(fused)
+    predictor = made_predictor(backend)
     found = Evaluator(GRAPH).accuracies(predictor, i, [j])[0]
     for name, moment in (("paper", j), ("current", i)):
         ranks = plain_ranks(
@@ -122,8 +123,8 @@ def test_the_protocols_differ_for_old_tests_alone() -> None:
 
 
 @BACKENDS
-def test_tests_asked_at_once_are_answered_as_one_by_one(fused: bool) -> None:
-    evaluator, predictor = Evaluator(GRAPH), made_predictor(fused)
+def test_tests_asked_at_once_are_answered_as_one_by_one(backend: Backend) -> None:
+    evaluator, predictor = Evaluator(GRAPH), made_predictor(backend)
     at_once = evaluator.accuracies(predictor, 2, [0, 1, 2])
     assert at_once == [evaluator.accuracies(predictor, 2, [j])[0] for j in range(3)]
 
@@ -136,9 +137,9 @@ def test_a_snapshot_without_tests_has_no_accuracy() -> None:
 
 @BACKENDS
 @pytest.mark.parametrize("i", [0, 1, 2])
-def test_validation(fused: bool, i: int) -> None:
+def test_validation(backend: Backend, i: int) -> None:
     """Among E_i, filtered with training and validation facts up to snapshot i."""
-    predictor, snapshot = made_predictor(fused), GRAPH.snapshots[i]
+    predictor, snapshot = made_predictor(backend), GRAPH.snapshots[i]
     ranks = plain_ranks(
         predictor, as_list(snapshot.valid), range(ENTITIES[i]), known_by(i, ("train", "valid"))
     )
@@ -148,9 +149,9 @@ def test_validation(fused: bool, i: int) -> None:
 
 
 @BACKENDS
-def test_validation_of_all_snapshots_stands_where_each_stood(fused: bool) -> None:
+def test_validation_of_all_snapshots_stands_where_each_stood(backend: Backend) -> None:
     """As in the `paper` protocol; every query weighs the same."""
-    predictor = made_predictor(fused)
+    predictor = made_predictor(backend)
     ranks = [
         rank
         for i, snapshot in enumerate(GRAPH.snapshots)

@@ -20,7 +20,7 @@ from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.lkge import Lkge
 from lkge.models.model import Model
-from lkge.models.tables import Tables
+from lkge.models.parameters import Parameters
 
 PAST: list[Fact] = [(0, 0, 1), (1, 0, 2), (0, 2, 2), (2, 0, 3), (3, 2, 3)]
 NEW: list[Fact] = [
@@ -36,12 +36,12 @@ FIRST = Snapshot(0, as_facts(PAST), as_facts([(1, 2, 4)]), no_facts(), 5, 2)
 SECOND = Snapshot(1, as_facts(NEW), as_facts([(8, 0, 2)]), no_facts(), 10, 3)
 
 
-def plain(tables: Tables) -> Rows:
+def plain(tables: Parameters) -> Rows:
     """The tables as lists."""
     return Rows(tables.entity.tolist(), tables.relation.tolist())
 
 
-def moved(tables: Tables, seed: int) -> Tables:
+def moved(tables: Parameters, seed: int) -> Parameters:
     """The tables after some made learning."""
     generator = torch.Generator().manual_seed(seed)
     return tables.map(lambda table: table + 0.3 * torch.randn(table.shape, generator=generator))
@@ -53,8 +53,8 @@ class Scene:
 
     method: Lkge
     model: Model
-    old: Tables
-    grown: Tables
+    old: Parameters
+    grown: Parameters
 
 
 def second_snapshot(config: RunConfig) -> Scene:

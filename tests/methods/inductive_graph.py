@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from tests.kernels.made import made_batch
+from tests.backends.made import made_batch
 from tests.methods.hand_made import as_facts, moved
 from tests.methods.plain_python import Table
 
@@ -24,7 +24,7 @@ from lkge.data.snapshots import Snapshot, no_facts
 from lkge.methods import method_named
 from lkge.methods.parts.inductive import Inductive
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 
 PAST = [(0, 0, 1), (1, 0, 2), (0, 2, 2), (2, 0, 3), (3, 2, 3), (1, 2, 0), (3, 0, 0)]
 SECOND = [(5, 0, 1), (2, 2, 5), (5, 6, 3), (6, 0, 5), (7, 2, 6), (6, 2, 7), (9, 6, 1), (0, 0, 3)]
@@ -66,7 +66,7 @@ def course(name: str, **changes: object) -> Iterator[tuple[Inductive, Model]]:
         yield method, model
 
 
-def as_lists(tables: Tables) -> dict[str, Table]:
+def as_lists(tables: Parameters) -> dict[str, Table]:
     """All tables by name."""
     named = {"entity": tables.entity, "relation": tables.relation, **tables.extra}
     return {name: table.tolist() for name, table in named.items()}
@@ -78,7 +78,7 @@ def some_batch(entities: int = 4) -> Batch:
 
 
 def assert_differences(
-    tables: Tables, gradient: Gradient, loss: Callable[[dict[str, Table]], float]
+    tables: Parameters, gradient: Gradient, loss: Callable[[dict[str, Table]], float]
 ) -> None:
     """The gradient is what central differences of a plain loss are, at some places of each row."""
     step = 1e-6
@@ -96,6 +96,6 @@ def assert_differences(
         assert part.values.any(), name
 
 
-def exact(tables: Tables) -> Tables:
+def exact(tables: Parameters) -> Parameters:
     """The tables in double precision."""
     return tables.map(lambda table: table.to(torch.float64))

@@ -10,7 +10,7 @@ from lkge.data.snapshots import with_inverses
 from lkge.errors import UnknownName
 from lkge.methods.base import METHODS, Method, method_named, register
 from lkge.models.model import Model
-from lkge.models.tables import Gradient
+from lkge.models.parameters import Gradient
 
 
 def test_a_method_is_found_by_its_name() -> None:

@@ -15,9 +15,8 @@ from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
 from lkge.models.model import Model
-from lkge.models.objectives.rows import fitted
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import SCORES
-from lkge.models.tables import Gradient, Tables
 from lkge.testing.graphs import growing_graph, made_of
 from lkge.training.loop import Loop
 
@@ -29,7 +28,7 @@ SETTINGS = RunConfig().with_changes({**EVERGREEN, "dim": 4, "questions": 100_000
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Tables]:
+def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Parameters]:
     """Evergreen in the middle of its second snapshot, its model, and the tables of the first."""
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
@@ -43,7 +42,7 @@ def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Tables]:
     return method, model, old
 
 
-def expected_memory(model: Model, old: Tables, teller: Tables) -> torch.Tensor:
+def expected_memory(model: Model, old: Parameters, teller: Parameters) -> torch.Tensor:
     """κ times the loss of old facts as the teller tells them, -log p and N3, and 1 - κ times the
     cross-entropy of the old tables' answers and those of today, by torch alone; means over old
     facts.

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
+from lkge.models.objectives import MarginLoss
 
 from lkge.data.batches import batches
 from lkge.data.snapshots import with_inverses
 from lkge.methods.ewc import Ewc
 from lkge.models.model import INFORM, Model, stream
-from lkge.models.objectives import PlainMargin
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.testing.graphs import SETTINGS, growing_graph, lessons
 
 GRAPH = growing_graph()
 EWC = SETTINGS.with_changes({"method": "ewc"})
 
 
-def one_fact_at_a_time(model: Model, index: int, sharing: int) -> Tables:
+def one_fact_at_a_time(model: Model, index: int, sharing: int) -> Parameters:
     """Σ over facts of the squared gradient, by autograd, in float64."""
     snapshot = GRAPH.snapshots[index]
-    objective = PlainMargin(model.score, EWC.margin)
+    objective = MarginLoss(model.score, EWC.margin)
     total = model.tables.map(lambda table: torch.zeros_like(table, dtype=torch.float64))
     generator = stream(EWC.seed, INFORM, index)
     for batch in batches(
@@ -40,7 +40,7 @@ def one_fact_at_a_time(model: Model, index: int, sharing: int) -> Tables:
 def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
     backend: str, sharing: int
 ) -> None:
-    expected: Tables | None = None
+    expected: Parameters | None = None
     config = EWC.with_changes({"backend": backend, "sharing": sharing})
     for snapshot, model, method in lessons(GRAPH, config):
         here = one_fact_at_a_time(model, snapshot.index, sharing)
@@ -48,7 +48,7 @@ def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
             before = expected.grown_to(here.map(torch.zeros_like))
             here = here.map(torch.add, before)
         expected = here
-        found = Tables.from_named(method.state(), "fisher")
+        found = Parameters.from_named(method.state(), "fisher")
         for mine, true in zip(found, expected, strict=True):
             torch.testing.assert_close(mine.double(), true, rtol=1e-4, atol=1e-7)
             assert (mine >= 0).all()
@@ -57,7 +57,7 @@ def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
 
 def test_the_pull_is_alpha_times_fisher_times_the_square_of_the_move() -> None:
     _, model, method = next(lessons(GRAPH, EWC))
-    fisher = Tables.from_named(method.state(), "fisher")
+    fisher = Parameters.from_named(method.state(), "fisher")
     old = model.tables.clone()
     method.grow(model, GRAPH.snapshots[1])
     method.begin(model, GRAPH.snapshots[1])

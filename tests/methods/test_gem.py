@@ -8,7 +8,7 @@ import pytest
 
 from lkge.methods.gem import Gem, product
 from lkge.models.model import Model
-from lkge.models.tables import Gradient
+from lkge.models.parameters import Gradient
 from lkge.testing.graphs import SETTINGS, growing_graph, lessons, study
 from lkge.training.loop import Loop
 
@@ -27,7 +27,7 @@ class Watched(Gem):
         slopes = []
         for part in self._parts:
             slope = Gradient.like(model.tables)
-            model.objective.add_gradient(model.tables, part, slope)
+            model.loss.add_gradient(model.tables, part, slope)
             slopes.append(slope)
         before = [product(slope, gradient) for slope in slopes]
         super().adjust(model, gradient)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.kernels.made import gradient_of
+from tests.backends.made import gradient_of
 from tests.methods import plain_encoders as plain
 from tests.methods.inductive_graph import (
     PAST,
@@ -154,8 +154,8 @@ def test_the_gradient_is_that_of_the_plain_loss(neighbours: int) -> None:
     batch, near, margin = some_batch(), plain.listed(method.near), 4.0
     strengths = implies(3)
     tables = exact(model.tables)
-    model.objective.margin = margin  # type: ignore[attr-defined]
-    loss, gradient = gradient_of(method.objective(model), tables, batch)
+    model.loss.margin = margin  # type: ignore[attr-defined]
+    loss, gradient = gradient_of(method.loss(model), tables, batch)
 
     def plain_loss(rows: dict[str, Table]) -> float:
         encoded = plain.margin_loss(
@@ -175,6 +175,6 @@ def test_both_backends_have_one_gradient() -> None:
     gradients = []
     for backend in ("numba", "torch"):
         method, model = begun("lan", backend=backend)
-        gradients.append(gradient_of(method.objective(model), model.tables, some_batch())[1])
+        gradients.append(gradient_of(method.loss(model), model.tables, some_batch())[1])
     for mine, twin in zip(*gradients, strict=True):
         torch.testing.assert_close(mine.values, twin.values)

@@ -13,7 +13,7 @@ from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, Scene, moved, plai
 from lkge.config import RunConfig
 from lkge.methods.lkge import Lkge, row_weight
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 
 Loss = Callable[..., float]
 
@@ -191,7 +191,7 @@ def test_the_counts_of_two_snapshots_are_carried() -> None:
     assert scene.method.state()["facts.entity"].tolist() == [2, 2, 3, 3, 0]
     assert scene.method.state()["facts.relation"].tolist() == [3, 3, 2, 2]
     scene.method.end(scene.model, SECOND)
-    together = Tables.from_named(scene.method.state(), "facts")
+    together = Parameters.from_named(scene.method.state(), "facts")
     assert together.entity.tolist() == [
         len(paper.facts_of_entity(e, PAST + NEW)) for e in EVERY_ENTITY
     ]

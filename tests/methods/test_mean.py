@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from tests.kernels.made import gradient_of
+from tests.backends.made import gradient_of
 from tests.methods import plain_encoders as plain
 from tests.methods.inductive_graph import (
     SNAPSHOTS,
@@ -74,8 +74,8 @@ def test_the_gradient_is_that_of_the_plain_loss(neighbours: int) -> None:
     method, model = begun("mean", backend="torch", neighbours=neighbours)
     batch, near, margin = some_batch(), plain.listed(method.near), 4.0
     tables = exact(model.tables)
-    model.objective.margin = margin  # type: ignore[attr-defined]
-    loss, gradient = gradient_of(method.objective(model), tables, batch)
+    model.loss.margin = margin  # type: ignore[attr-defined]
+    loss, gradient = gradient_of(method.loss(model), tables, batch)
 
     def plain_loss(rows: dict[str, Table]) -> float:
         pairs = [pair for entity in plain.entities_of(batch) for pair in near[entity]]
@@ -91,7 +91,7 @@ def test_the_gradient_is_that_of_the_plain_loss(neighbours: int) -> None:
 def test_only_rows_in_use_are_touched() -> None:
     """Entity 4 has no neighbours and is nobody's neighbour; relation 4 has no fact."""
     method, model = begun("mean")
-    _, gradient = gradient_of(method.objective(model), model.tables, some_batch(entities=5))
+    _, gradient = gradient_of(method.loss(model), model.tables, some_batch(entities=5))
     assert gradient.entity.touched.tolist() == [1, 1, 1, 1, 0]
     assert gradient.extra["transition"].touched.tolist() == [1, 1, 1, 1, 0, 0]
     assert gradient.extra["scale"].touched.tolist() == [1]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lkge.models.tables import Tables
+from lkge.models.parameters import Parameters
 from lkge.testing.graphs import SETTINGS, growing_graph, lessons
 
 
 def test_old_rows_are_frozen_and_new_ones_learn() -> None:
     graph = growing_graph(relations=(2, 3, 4))
-    before: Tables | None = None
+    before: Parameters | None = None
     for snapshot, model, _ in lessons(graph, SETTINGS.with_changes({"method": "pnn"})):
         drawn = model.drawn(snapshot)
         if before is not None:

@@ -7,7 +7,7 @@ import torch
 
 from lkge.methods.si import DAMPING, Si, importance
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.testing.graphs import SETTINGS, growing_graph, study
 
 GRAPH = growing_graph()
@@ -19,8 +19,8 @@ class Watched(Si):
 
     def __init__(self) -> None:
         super().__init__(SI)
-        self.steps: list[tuple[Tables, Tables, Tables]] = []
-        self.begun = Tables(torch.empty(0), torch.empty(0))
+        self.steps: list[tuple[Parameters, Parameters, Parameters]] = []
+        self.begun = Parameters(torch.empty(0), torch.empty(0))
 
     def begin(self, model: Model, snapshot: object) -> None:
         super().begin(model, snapshot)  # type: ignore[arg-type]
@@ -28,7 +28,7 @@ class Watched(Si):
         self.steps = []
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
-        slope = Tables(gradient.entity.values.clone(), gradient.relation.values.clone())
+        slope = Parameters(gradient.entity.values.clone(), gradient.relation.values.clone())
         self._before = model.tables.clone(), slope
         return super().penalty(model, gradient)
 
@@ -59,7 +59,7 @@ def test_importance_is_the_path_integral_of_the_loss_on_new_facts() -> None:
             method.begun,
         )
         expected = expected.grown_to(gained.map(torch.zeros_like)).map(torch.add, gained)
-        found = Tables.from_named(method.state(), "importance")
+        found = Parameters.from_named(method.state(), "importance")
         for mine, true in zip(found, expected, strict=True):
             torch.testing.assert_close(mine.double(), true, rtol=1e-3, atol=1e-6)
             assert mine.any()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lkge.models import coordinates
+from lkge.models import scores
 
 
 def made(seed: int) -> Tensor:
@@ -19,10 +19,10 @@ def as_complex(rows: Tensor) -> list[list[complex]]:
 
 def test_arithmetic_is_that_of_complex_numbers() -> None:
     x, y = as_complex(made(0)), as_complex(made(1))
-    products = as_complex(coordinates.product(made(0), made(1)))
-    turned_back = as_complex(coordinates.turned_back(made(0), made(1)))
-    phases = as_complex(coordinates.phases(made(0)))
-    moduli, absolutes = coordinates.moduli(made(0), 2), coordinates.absolutes(made(0))
+    products = as_complex(scores.complex_product(made(0), made(1)))
+    turned_back = as_complex(scores.conjugate_product(made(0), made(1)))
+    phases = as_complex(scores.phases(made(0)))
+    moduli, absolutes = scores.moduli(made(0), 2), scores.complex_abs(made(0))
     for row in range(3):
         for k in range(4):
             a, b = x[row][k], y[row][k]
@@ -34,16 +34,16 @@ def test_arithmetic_is_that_of_complex_numbers() -> None:
 
 
 def test_one_changes_nothing() -> None:
-    assert coordinates.product(coordinates.one(8), made(0)).equal(made(0))
+    assert scores.complex_product(scores.complex_one(8), made(0)).equal(made(0))
 
 
 def test_the_modulus_of_a_real_coordinate_is_its_absolute_value() -> None:
-    assert coordinates.moduli(made(0), 1).equal(made(0).abs())
+    assert scores.moduli(made(0), 1).equal(made(0).abs())
 
 
 def test_a_length_of_zero_has_no_gradient() -> None:
     rows = torch.zeros(2, 4, requires_grad=True)
-    for lengths in (coordinates.moduli(rows, 2), coordinates.absolutes(rows)):
+    for lengths in (scores.moduli(rows, 2), scores.complex_abs(rows)):
         (flow,) = torch.autograd.grad(lengths.sum(), rows)
         assert not flow.any()
         torch.testing.assert_close(lengths.detach(), torch.zeros(2, 2))

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from lkge.backends import backend_for
+from lkge.backends.numba.backend import NumbaBackend
+from lkge.backends.torch_backend import TorchBackend
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.errors import SettingsError, UnknownName
-from lkge.models.model import INITIALISE, TRAIN, Model, stream, uses_kernels, xavier_tables
+from lkge.models.model import INITIALISE, TRAIN, Model, stream, xavier_parameters
 
 SETTINGS = RunConfig(dim=8, seed=3)
 
@@ -69,7 +72,7 @@ def test_draws_follow_seed_and_snapshot() -> None:
 
 
 def test_rows_have_the_deviation_of_xavier() -> None:
-    tables = xavier_tables(4000, 300, 100, np.random.default_rng(0))
+    tables = xavier_parameters(4000, 300, 100, np.random.default_rng(0))
     assert tables.entity.std().item() == pytest.approx(math.sqrt(2 / 4100), rel=0.01)
     assert tables.relation.std().item() == pytest.approx(math.sqrt(2 / 700), rel=0.02)
     assert tables.entity.mean().item() == pytest.approx(0, abs=1e-3)
@@ -83,23 +86,31 @@ def test_each_purpose_has_its_own_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "device", "fused"),
+    ("backend", "device", "kind"),
     [
-        ("auto", "cpu", True),
-        ("numba", "cpu", True),
-        ("torch", "cpu", False),
-        ("auto", "cuda", False),
+        ("auto", "cpu", NumbaBackend),
+        ("numba", "cpu", NumbaBackend),
+        ("torch", "cpu", TorchBackend),
     ],
 )
 def test_kernels_serve_the_cpu_unless_torch_is_wanted(
-    backend: str, device: str, fused: bool
+    backend: str, device: str, kind: type
 ) -> None:
-    assert uses_kernels(RunConfig(backend=backend, device=device)) is fused
+    assert type(backend_for(backend, device)) is kind
 
 
 def test_kernels_on_another_device_are_refused() -> None:
     with pytest.raises(SettingsError, match="backend = 'torch'"):
-        uses_kernels(RunConfig(backend="numba", device="cuda"))
+        backend_for("numba", "cuda")
+
+
+@pytest.mark.parametrize("device", ["cuda", "meta", "nonsense"])
+def test_a_device_that_is_not_there_is_refused_with_a_remedy(device: str) -> None:
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(SettingsError, match=f"{device}.*--device cpu") as refused:
+        Model(RunConfig(device=device))
+    assert "\n" not in str(refused.value)
 
 
 def test_an_unknown_score_is_refused() -> None:

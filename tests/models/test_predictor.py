@@ -9,21 +9,23 @@ import pytest
 import torch
 from hypothesis import config, given
 from hypothesis import strategies as st
+from tests.backends.made import BACKENDS, NUMBA, TORCH
 
+from lkge.backends import Backend, torch_backend
+from lkge.backends.numba import backend as numba_backend
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
+from lkge.models.parameters import Parameters
 from lkge.models.predictor import RelationPredictor, TablePredictor, View, best_first
 from lkge.models.scores import SCORES, Score, TransE, score_named
-from lkge.models.tables import Tables
 
 EVERY_SCORE = pytest.mark.parametrize("score", [score_named(n) for n in SCORES], ids=list(SCORES))
-BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 
 
-def on_grid(seed: int, entities: int, relations: int, dim: int) -> Tables:
+def on_grid(seed: int, entities: int, relations: int, dim: int) -> Parameters:
     """Rows on multiples of 1/64, of which many are equal: all distances are exact."""
     generator = np.random.default_rng(seed)
 
@@ -31,7 +33,7 @@ def on_grid(seed: int, entities: int, relations: int, dim: int) -> Tables:
         distinct = generator.integers(-20, 21, (max(rows // 2, 1), dim)) / 64
         return torch.from_numpy(distinct[generator.integers(0, len(distinct), rows)]).float()
 
-    return Tables(draw(entities), draw(2 * relations))
+    return Parameters(draw(entities), draw(2 * relations))
 
 
 def made_facts(seed: int, size: int, entities: int, relations: int) -> Facts:
@@ -40,9 +42,11 @@ def made_facts(seed: int, size: int, entities: int, relations: int) -> Facts:
     return np.stack([heads, 2 * generator.integers(0, relations, size), tails], 1).astype(np.int32)
 
 
-def made_predictor(tables: Tables, fused: bool, names: Vocabulary | None = None) -> TablePredictor:
+def made_predictor(
+    tables: Parameters, backend: Backend, names: Vocabulary | None = None
+) -> TablePredictor:
     """The tables as they are, not normalised."""
-    return TablePredictor(tables.entity, tables.relation, TransE(), fused, names)
+    return TablePredictor(tables.entity, tables.relation, TransE(), backend, names)
 
 
 @config(max_examples=15, derandomize=True, deadline=None)
@@ -61,32 +65,32 @@ def test_twins_give_the_same_ranks(seed: int, size: int, entities: int, dim: int
     reach = int(facts.max(axis=0)[[0, 2]].max()) + 1
     views = [View(entities, 2), View(reach, 0), View(entities, 1)]
     fused, plain = (
-        made_predictor(tables, way).ranks(facts, views, answers) for way in (True, False)
+        made_predictor(tables, way).ranks(facts, views, answers) for way in (NUMBA, TORCH)
     )
     assert fused.tolist() == plain.tolist()
 
 
 @BACKENDS
-def test_a_constant_scorer_gets_the_middle_rank(fused: bool) -> None:
-    tables = Tables(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
+def test_a_constant_scorer_gets_the_middle_rank(backend: Backend) -> None:
+    tables = Parameters(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
     facts = np.array([[0, 0, 4], [8, 0, 8]], dtype=np.int32)
-    unfiltered = made_predictor(tables, fused).ranks(facts, [View(9, 0)], KnownFacts.build([]))
+    unfiltered = made_predictor(tables, backend).ranks(facts, [View(9, 0)], KnownFacts.build([]))
     assert unfiltered.tolist() == [[5.0], [5.0]]
     known = KnownFacts.build([np.array([[0, 0, 4], [0, 0, 1], [0, 0, 2]], dtype=np.int32)])
-    filtered = made_predictor(tables, fused).ranks(facts, [View(9, 0)], known)
+    filtered = made_predictor(tables, backend).ranks(facts, [View(9, 0)], known)
     assert filtered.tolist() == [[4.0], [5.0]]
 
 
 @BACKENDS
-def test_ranks_by_hand(fused: bool) -> None:
+def test_ranks_by_hand(backend: Backend) -> None:
     """On a line, with r = 0: entity k stands at k, and asks who is near to it."""
-    tables = Tables(torch.arange(6.0)[:, None], torch.zeros(2, 1))
+    tables = Parameters(torch.arange(6.0)[:, None], torch.zeros(2, 1))
     facts = np.array([[0, 0, 3], [2, 0, 4], [2, 0, 2]], dtype=np.int32)
     known = KnownFacts.build(
         [np.array([[0, 0, 1]], np.int32), np.array([[0, 0, 3], [0, 0, 2], [2, 0, 4]], np.int32)]
     )
     views = [View(6, 0), View(6, 1), View(5, 1)]
-    ranks = made_predictor(tables, fused).ranks(facts, views, known)
+    ranks = made_predictor(tables, backend).ranks(facts, views, known)
     # (0, 0, 3): 0, 1, 2 are nearer, 1 is known at once and 2 later
     # (2, 0, 4): 1, 2, 3 are nearer, and 0 ties; nothing of it is another known answer
     assert ranks.tolist() == [[3, 2, 2], [4.5, 4.5, 4.5], [1, 1, 1]]
@@ -94,22 +98,22 @@ def test_ranks_by_hand(fused: bool) -> None:
 
 @BACKENDS
 def test_questions_in_any_order_and_of_any_chunk_get_the_same_ranks(
-    fused: bool, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables, facts = on_grid(1, 20, 3, 12), made_facts(1, 50, 20, 3)
     answers, views = KnownFacts.build([facts]), [View(20, 0)]
-    whole = made_predictor(tables, fused).ranks(facts, views, answers)
+    whole = made_predictor(tables, backend).ranks(facts, views, answers)
     order = np.random.default_rng(0).permutation(50)
-    shuffled = made_predictor(tables, fused).ranks(facts[order], views, answers)
+    shuffled = made_predictor(tables, backend).ranks(facts[order], views, answers)
     assert shuffled.tolist() == whole[order].tolist()
     monkeypatch.setattr(predictor_module, "CHUNK", 7)
-    assert made_predictor(tables, fused).ranks(facts, views, answers).tolist() == whole.tolist()
+    assert made_predictor(tables, backend).ranks(facts, views, answers).tolist() == whole.tolist()
 
 
 @BACKENDS
-def test_no_facts_have_no_ranks(fused: bool) -> None:
+def test_no_facts_have_no_ranks(backend: Backend) -> None:
     none = np.empty((0, 3), dtype=np.int32)
-    ranks = made_predictor(on_grid(0, 5, 1, 3), fused).ranks(
+    ranks = made_predictor(on_grid(0, 5, 1, 3), backend).ranks(
         none, [View(5, 0), View(3, 0)], KnownFacts.build([none])
     )
     assert ranks.shape == (0, 2)
@@ -118,7 +122,7 @@ def test_no_facts_have_no_ranks(fused: bool) -> None:
 @EVERY_SCORE
 def test_a_predictor_never_changes(score: Score) -> None:
     tables = on_grid(0, 5, 1, 4)
-    frozen = TablePredictor.of(tables, score, fused=True)
+    frozen = TablePredictor.of(tables, score, backend=NUMBA)
     before = frozen.entity.clone(), frozen.relation.clone()
     tables.entity.zero_()
     tables.relation.zero_()
@@ -127,15 +131,15 @@ def test_a_predictor_never_changes(score: Score) -> None:
 
 
 def test_the_rows_of_a_predictor_are_prepared() -> None:
-    lengths = TablePredictor.of(on_grid(0, 5, 1, 3), TransE(), fused=True).entity.norm(dim=1)
+    lengths = TablePredictor.of(on_grid(0, 5, 1, 3), TransE(), backend=NUMBA).entity.norm(dim=1)
     torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
 @BACKENDS
-def test_the_best_answers_come_first_by_name(fused: bool) -> None:
+def test_the_best_answers_come_first_by_name(backend: Backend) -> None:
     names = Vocabulary(["zero", "one", "two", "three"], ["next"])
-    tables = Tables(torch.tensor([[0.0], [1.0], [2.1], [3.3]]), torch.tensor([[1.0], [-1.0]]))
-    predictor = made_predictor(tables, fused, names)
+    tables = Parameters(torch.tensor([[0.0], [1.0], [2.1], [3.3]]), torch.tensor([[1.0], [-1.0]]))
+    predictor = made_predictor(tables, backend, names)
     assert [answer.name for answer in predictor.top_k("one", "next", k=3)] == [
         "two",
         "one",
@@ -161,9 +165,9 @@ def test_an_unknown_name_is_an_error() -> None:
 class Shifted:
     """Entities that every relation sees elsewhere: relation r adds r to their first coordinate."""
 
-    def __init__(self, tables: Tables, fused: bool) -> None:
+    def __init__(self, tables: Parameters, backend: Backend) -> None:
         self.tables = tables
-        self.fused = fused
+        self.backend = backend
         self.asked: list[int] = []
 
     def at(self, relation: int) -> TablePredictor:
@@ -171,7 +175,7 @@ class Shifted:
         entity = self.tables.entity.clone()
         entity[::2, 0] += relation / 8
         return TablePredictor(
-            entity, self.tables.relation, TransE(), self.fused, subject=self.tables.entity
+            entity, self.tables.relation, TransE(), self.backend, subject=self.tables.entity
         )
 
     def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
@@ -179,23 +183,23 @@ class Shifted:
 
 
 @BACKENDS
-def test_each_relation_ranks_with_its_own_entities(fused: bool) -> None:
+def test_each_relation_ranks_with_its_own_entities(backend: Backend) -> None:
     tables, facts = on_grid(4, 20, 2, 6), made_facts(4, 60, 20, 2)
     facts[::3, 1] += 1
     answers = KnownFacts.build([facts])
     views = [View(20, 0), View(20, -1)]
-    encoder = Shifted(tables, fused)
+    encoder = Shifted(tables, backend)
     ranks = RelationPredictor(encoder).ranks(facts, views, answers)
     assert encoder.asked == np.unique(facts[:, 1]).tolist()
     for fact, found in zip(facts, ranks, strict=True):
-        alone = Shifted(tables, fused).at(int(fact[1])).ranks(fact[None], views, answers)
+        alone = Shifted(tables, backend).at(int(fact[1])).ranks(fact[None], views, answers)
         assert found.tolist() == alone[0].tolist()
 
 
 def test_an_entity_may_ask_with_another_row_than_it_answers_with() -> None:
     rows, shifted = torch.zeros(3, 2), torch.tensor([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])
     asking = TablePredictor(
-        shifted, torch.zeros(2, 2), TransE(), fused=False, subject=rows + torch.tensor([5.0, 0.0])
+        shifted, torch.zeros(2, 2), TransE(), backend=TORCH, subject=rows + torch.tensor([5.0, 0.0])
     )
     fact = np.array([[0, 0, 2]], dtype=np.int32)
     assert asking.queries(fact).tolist() == [[5.0, 0.0]]
@@ -204,8 +208,8 @@ def test_an_entity_may_ask_with_another_row_than_it_answers_with() -> None:
 
 def test_best_answers_by_relation_have_names() -> None:
     names = Vocabulary(["a", "b", "c"], ["likes", "knows"])
-    tables = Tables(torch.tensor([[0.0], [1.0], [2.0]]), torch.zeros(4, 1))
-    predictor = RelationPredictor(Shifted(tables, fused=False))
+    tables = Parameters(torch.tensor([[0.0], [1.0], [2.0]]), torch.zeros(4, 1))
+    predictor = RelationPredictor(Shifted(tables, backend=TORCH))
     with pytest.raises(ValueError, match="without a vocabulary"):
         predictor.top_k("a", "likes")
     named = predictor.with_names(names)
@@ -215,9 +219,11 @@ def test_best_answers_by_relation_have_names() -> None:
 
 @BACKENDS
 @pytest.mark.parametrize("dim", [1, 7, 8, 40, 45])
-def test_all_candidates_of_a_question_have_the_scores_of_their_facts(fused: bool, dim: int) -> None:
+def test_all_candidates_of_a_question_have_the_scores_of_their_facts(
+    backend: Backend, dim: int
+) -> None:
     tables = on_grid(0, 30, 2, dim)
-    predictor = made_predictor(tables, fused)
+    predictor = made_predictor(tables, backend)
     scores = predictor.candidate_scores(3, 2)
     facts = np.array([[3, 2, entity] for entity in range(30)], dtype=np.int32)
     expected = -(tables.entity[3] + tables.relation[2] - tables.entity).abs().sum(1)
@@ -235,12 +241,12 @@ def test_the_best_come_first_and_of_equal_ones_the_first() -> None:
     assert best_first(scores[:0], 3).tolist() == []
 
 
-def normal(seed: int, entities: int, relations: int, dim: int) -> Tables:
+def normal(seed: int, entities: int, relations: int, dim: int) -> Parameters:
     """Rows whose scores hardly ever tie, but for some entities that are there twice."""
     generator = torch.Generator().manual_seed(seed)
     entity = torch.randn(entities, dim, generator=generator)
     entity[entities // 2 :: 3] = entity[0]
-    return Tables(entity, torch.randn(2 * relations, dim, generator=generator))
+    return Parameters(entity, torch.randn(2 * relations, dim, generator=generator))
 
 
 @EVERY_SCORE
@@ -255,29 +261,29 @@ def test_twins_give_the_same_ranks_whatever_the_score(
     answers = KnownFacts.build([facts[::2], made_facts(seed + 1, 60, 40, 3), facts[1::2]])
     views = [View(40, 2), View(int(facts[:, 2].max()) + 1, 0), View(40, 1), View(40, -1)]
     relation = score.prepare_relations(tables.relation) if not exact else tables.relation
-    fused, plain = (TablePredictor(tables.entity, relation, score, way) for way in (True, False))
+    fused, plain = (TablePredictor(tables.entity, relation, score, way) for way in (NUMBA, TORCH))
     expected = plain.ranks(facts, views, answers)
     assert fused.ranks(facts, views, answers).tolist() == expected.tolist()
-    monkeypatch.setattr(predictor_module, "BLOCK", 90)
-    monkeypatch.setattr(predictor_module, "PLAIN_CHUNK", 7)
+    monkeypatch.setattr(numba_backend, "BLOCK", 90)
+    monkeypatch.setattr(torch_backend, "CHUNK", 7)
     assert fused.ranks(facts, views, answers).tolist() == expected.tolist()
     assert plain.ranks(facts, views, answers).tolist() == expected.tolist()
 
 
 @BACKENDS
 @EVERY_SCORE
-def test_entities_that_are_all_alike_get_the_middle_rank(score: Score, fused: bool) -> None:
-    tables = Tables(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
+def test_entities_that_are_all_alike_get_the_middle_rank(score: Score, backend: Backend) -> None:
+    tables = Parameters(torch.full((9, 6), 0.3), torch.full((2, 6), 0.1))
     facts = np.array([[0, 0, 4], [8, 1, 8]], dtype=np.int32)
-    predictor = TablePredictor.of(tables, score, fused)
+    predictor = TablePredictor.of(tables, score, backend)
     assert predictor.ranks(facts, [View(9, 0)], KnownFacts.build([])).tolist() == [[5.0], [5.0]]
 
 
 @BACKENDS
-def test_what_is_not_a_number_gets_the_middle_rank(fused: bool) -> None:
+def test_what_is_not_a_number_gets_the_middle_rank(backend: Backend) -> None:
     tables = on_grid(0, 9, 1, 4)
     tables.relation[:] = torch.nan
-    predictor = TablePredictor.of(tables, score_named("complex"), fused)
+    predictor = TablePredictor.of(tables, score_named("complex"), backend)
     facts = made_facts(0, 5, 9, 1)
     known = KnownFacts.build([facts])
     assert (predictor.ranks(facts, [View(9, -1)], known) == 5).all()
@@ -285,8 +291,8 @@ def test_what_is_not_a_number_gets_the_middle_rank(fused: bool) -> None:
 
 @BACKENDS
 @EVERY_SCORE
-def test_questions_and_facts_have_the_same_scores(score: Score, fused: bool) -> None:
-    predictor = TablePredictor.of(normal(0, 30, 2, 10), score, fused)
+def test_questions_and_facts_have_the_same_scores(score: Score, backend: Backend) -> None:
+    predictor = TablePredictor.of(normal(0, 30, 2, 10), score, backend)
     facts = np.array([[3, 2, entity] for entity in range(30)], dtype=np.int32)
     scores = predictor.candidate_scores(3, 2)
     assert scores.dtype == np.float32
@@ -295,9 +301,9 @@ def test_questions_and_facts_have_the_same_scores(score: Score, fused: bool) -> 
 
 @BACKENDS
 @EVERY_SCORE
-def test_nothing_is_asked_and_nothing_ranked(score: Score, fused: bool) -> None:
+def test_nothing_is_asked_and_nothing_ranked(score: Score, backend: Backend) -> None:
     none = np.empty((0, 3), dtype=np.int32)
-    predictor = TablePredictor.of(normal(0, 5, 1, 4), score, fused)
+    predictor = TablePredictor.of(normal(0, 5, 1, 4), score, backend)
     assert predictor.ranks(none, [View(5, 0)], KnownFacts.build([none])).shape == (0, 1)
 
 
@@ -313,5 +319,5 @@ def test_the_best_answer_is_where_the_question_leads(score: Score) -> None:
     )
     aim = score.compose(head, relation)
     tables.entity[20] = aim if score.name == "rotate" else torch.nn.functional.normalize(aim, dim=0)
-    predictor = TablePredictor.of(tables, score, fused=True, names=names)
+    predictor = TablePredictor.of(tables, score, backend=NUMBA, names=names)
     assert predictor.top_k("entity 4", "next", 1)[0].name == "entity 20"

@@ -41,7 +41,7 @@ def lines_of(path: Path, separator: str) -> tuple[list[str], NDArray[np.float32]
 
 @pytest.fixture(params=[1, 2, 4096])
 def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are written so many rows at a time, which must not show."""
+    """Parameters are written so many rows at a time, which must not show."""
     monkeypatch.setattr(exporting, "PIECE", request.param)
 
 

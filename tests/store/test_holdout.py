@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.backends.made import NUMBA
 
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, with_inverses
@@ -61,11 +62,11 @@ def test_ranks_are_those_of_a_plain_count() -> None:
     generator = np.random.default_rng(0)
     entity = torch.from_numpy(generator.normal(size=(30, 6)).astype(np.float32))
     relation = torch.from_numpy(generator.normal(size=(4, 6)).astype(np.float32))
-    predictor = TablePredictor(entity, relation, TransE(), fused=True)
+    predictor = TablePredictor(entity, relation, TransE(), backend=NUMBA)
     known = random_facts(60, 30)
     asked = known[::5]
     rows = Subgraph(np.unique(np.append(asked[:, (0, 2)], np.arange(0, 30, 2))).astype(np.int64), 0)
-    local = TablePredictor(entity[rows.ids], relation, TransE(), fused=True)
+    local = TablePredictor(entity[rows.ids], relation, TransE(), backend=NUMBA)
     got = reciprocal_ranks(local, rows, asked, KnownFacts.build([known]))
     answers = {tuple(fact) for fact in with_inverses(known).tolist()}
     for place, (s, r, o) in enumerate(asked.tolist()):

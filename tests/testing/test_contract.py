@@ -15,7 +15,7 @@ from lkge.errors import UnknownName
 from lkge.methods import METHODS
 from lkge.methods.base import Method, State
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.testing import ContractBroken, check_method, contract
 from lkge.testing.graphs import SETTINGS
 
@@ -102,8 +102,8 @@ class Stubborn(Method):
 class Overgrown(Method):
     """Loses the rows of what came last."""
 
-    def served(self, model: Model) -> Tables:
-        return Tables(model.tables.entity[:-1], model.tables.relation)
+    def served(self, model: Model) -> Parameters:
+        return Parameters(model.tables.entity[:-1], model.tables.relation)
 
 
 class Broken(Method):
@@ -117,7 +117,7 @@ class Biased(Method):
     """Learns other things with kernels than without."""
 
     def adjust(self, model: Model, gradient: Gradient) -> None:
-        if model.fused:
+        if model.backend:
             gradient.entity.values.neg_()
 
 
@@ -131,10 +131,10 @@ class Amnesiac(Method):
     def end(self, model: Model, snapshot: Snapshot) -> None:
         self._shift = 1.0
 
-    def served(self, model: Model) -> Tables:
+    def served(self, model: Model) -> Parameters:
         shifted = model.tables.entity.clone()
         shifted[:, 0] += self._shift
-        return Tables(shifted, model.tables.relation)
+        return Parameters(shifted, model.tables.relation)
 
 
 WRONG: list[tuple[type[Method], Callable[[RunConfig], None], str]] = [

@@ -14,7 +14,7 @@ from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.results import Results
-from lkge.models.tables import Tables
+from lkge.models.parameters import Parameters
 
 FACTS, TRAIN, VALID = 40, 24, 8
 """New facts a snapshot, and how many of them are for training and validation."""
@@ -48,7 +48,7 @@ def quick(method: str = "fine-tune", **changes: Any) -> RunConfig:
     return RunConfig(dataset="made").with_changes(chosen)
 
 
-def bytes_of(tables: Tables) -> bytes:
+def bytes_of(tables: Parameters) -> bytes:
     """Every bit of both tables."""
     return b"".join(table.numpy().tobytes() for table in tables)
 

@@ -13,8 +13,9 @@ from lkge.data.snapshots import Facts, Snapshot
 from lkge.evaluation.ranking import Validator
 from lkge.methods.base import Method
 from lkge.models.model import Model
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.training.average import Average
 from lkge.training.trainer import Trainer
 
@@ -74,13 +75,13 @@ def trainer_of(epochs: int, before: int = 0) -> tuple[Trainer, Watching, Shown]:
 
 def test_it_is_the_weighted_mean_of_all_steps() -> None:
     tables = [
-        Tables(
+        Parameters(
             torch.randn(5, 4, generator=torch.Generator().manual_seed(t)),
             torch.full((2, 4), float(t)),
         )
         for t in range(1, STEPS + 1)
     ]
-    mean = Average.of(Tables(torch.zeros(5, 4), torch.zeros(2, 4)))
+    mean = Average.of(Parameters(torch.zeros(5, 4), torch.zeros(2, 4)))
     for step, made in enumerate(tables, start=1):
         mean.update(made, step)
     weights = weights_of(STEPS)
@@ -95,9 +96,9 @@ def test_it_is_the_weighted_mean_of_all_steps() -> None:
 
 def test_what_does_not_move_stays_bit_for_bit() -> None:
     rows = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
-    mean = Average.of(Tables(rows, rows[:2]))
+    mean = Average.of(Parameters(rows, rows[:2]))
     for step in range(1, STEPS):
-        mean.update(Tables(rows, rows[:2]), step)
+        mean.update(Parameters(rows, rows[:2]), step)
     assert mean.tables.entity.equal(rows)
 
 

@@ -35,7 +35,7 @@ MANY = os.environ.get("LKGE_MANY_KILLS") == "1"
 KILLS, FARTHEST = (30, 8) if MANY else (2, 20)
 """Kills of each run after the first, and how many events a run gets at most before each."""
 KILLED = sorted(METHODS) if MANY else ["lkge", "si", "gem", "mean", "re-train"]
-"""Tables and counts, a path within a snapshot, a memory, tables of its own, all facts."""
+"""Parameters and counts, a path within a snapshot, a memory, tables of its own, all facts."""
 SNAPSHOTS, EPOCHS = 3, 100 if MANY else 20
 
 

@@ -16,8 +16,9 @@ from lkge.evaluation.ranking import Evaluator
 from lkge.evaluation.results import PROTOCOLS
 from lkge.methods import METHODS, Method
 from lkge.models.model import Model
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.training.events import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
 from lkge.training.loop import Learned, Loop
 
@@ -46,8 +47,8 @@ class Recorder(Method):
         super().__init__(config)
         self.calls: list[str] = []
         self.seen: list[Snapshot] = []
-        self.grown: list[Tables] = []
-        self.ended: list[Tables] = []
+        self.grown: list[Parameters] = []
+        self.ended: list[Parameters] = []
         self.idle_steps = 0
         self._before = b""
 
@@ -86,7 +87,7 @@ class Recorder(Method):
         self._note("end", snapshot)
         self.ended.append(model.tables.clone())
 
-    def served(self, model: Model) -> Tables:
+    def served(self, model: Model) -> Parameters:
         self.calls.append("served")
         return super().served(model)
 
@@ -161,8 +162,8 @@ def test_forward_transfer_is_measured_before_training() -> None:
     method, learned = recorded(graph)
     evaluator = Evaluator(graph)
 
-    def asked(tables: Tables, i: int, j: int, protocol: str) -> float:
-        predictor = TablePredictor.of(tables, learned.model.score, learned.model.fused)
+    def asked(tables: Parameters, i: int, j: int, protocol: str) -> float:
+        predictor = TablePredictor.of(tables, learned.model.score, learned.model.backend)
         return evaluator.accuracies(predictor, i, [j])[0][protocol].mrr
 
     for name in PROTOCOLS:

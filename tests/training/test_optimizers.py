@@ -4,24 +4,24 @@ from typing import Any
 
 import pytest
 import torch
+from tests.backends.made import BACKENDS, NUMBA, TORCH
 
+from lkge.backends import Backend
 from lkge.config import RunConfig
-from lkge.models.tables import Gradient, Tables
-from lkge.training.optimizers import RowAdagrad, RowAdam, clear, grown, optimizer_of
-
-BACKENDS = pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+from lkge.training.optimizers import RowAdagrad, RowAdam, grown, optimizer_of
+from lkge.models.parameters import Gradient, Parameters
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def drawn(seed: int, rows: int = 7, dim: int = 5) -> Tables:
+def drawn(seed: int, rows: int = 7, dim: int = 5) -> Parameters:
     generator = torch.Generator().manual_seed(seed)
-    return Tables(
+    return Parameters(
         torch.randn(rows, dim, generator=generator), torch.randn(4, dim, generator=generator)
     )
 
 
-def gradient_on(rows: list[int], values: Tables) -> Gradient:
+def gradient_on(rows: list[int], values: Parameters) -> Gradient:
     """A gradient that touches the same rows of both tables."""
     gradient = Gradient.like(values)
     for part, value in zip(gradient, values, strict=True):
@@ -35,11 +35,11 @@ def gradient_on(rows: list[int], values: Tables) -> Gradient:
     ("row_wise", "dense"), [(RowAdam, torch.optim.Adam), (RowAdagrad, torch.optim.Adagrad)]
 )
 def test_rows_touched_at_every_step_follow_the_dense_optimizer(
-    row_wise: Any, dense: Any, fused: bool
+    row_wise: Any, dense: Any, backend: Backend
 ) -> None:
     tables = drawn(0)
     twins = [table.clone().requires_grad_() for table in tables]
-    ours = row_wise(tables, learning_rate=0.05, fused=fused)
+    ours = row_wise(tables, learning_rate=0.05, backend=backend)
     theirs = dense(twins, lr=0.05)
     for step in range(1, 30):
         values = drawn(step)
@@ -52,9 +52,9 @@ def test_rows_touched_at_every_step_follow_the_dense_optimizer(
 
 
 @BACKENDS
-def test_rows_without_a_gradient_stay_as_they_are(fused: bool) -> None:
+def test_rows_without_a_gradient_stay_as_they_are(backend: Backend) -> None:
     tables = drawn(0)
-    optimizer = RowAdam(tables, learning_rate=0.1, fused=fused)
+    optimizer = RowAdam(tables, learning_rate=0.1, backend=backend)
     optimizer.apply(tables, gradient_on(list(range(7)), drawn(1)))
     before, moments = tables.clone(), optimizer.first.clone()
     optimizer.apply(tables, gradient_on([1, 3], drawn(2)))
@@ -66,9 +66,9 @@ def test_rows_without_a_gradient_stay_as_they_are(fused: bool) -> None:
 
 
 @BACKENDS
-def test_the_first_update_of_a_row_is_the_learning_rate_whenever_it_comes(fused: bool) -> None:
+def test_the_first_update_of_a_row_is_the_learning_rate_whenever_it_comes(backend: Backend) -> None:
     tables = drawn(0)
-    optimizer = RowAdam(tables, learning_rate=0.1, fused=fused)
+    optimizer = RowAdam(tables, learning_rate=0.1, backend=backend)
     for step in range(1, 50):
         optimizer.apply(tables, gradient_on([0], drawn(step)))
     before, values = tables.clone(), drawn(99)
@@ -79,9 +79,9 @@ def test_the_first_update_of_a_row_is_the_learning_rate_whenever_it_comes(fused:
 
 def test_kernel_and_plain_twin_agree() -> None:
     both = []
-    for fused in (True, False):
+    for backend in (NUMBA, TORCH):
         tables = drawn(0)
-        optimizer = RowAdam(tables, learning_rate=0.05, fused=fused)
+        optimizer = RowAdam(tables, learning_rate=0.05, backend=backend)
         for step in range(1, 20):
             rows = [row for row in range(7) if (row + step) % 3]
             optimizer.apply(tables, gradient_on(rows, drawn(step)))
@@ -91,12 +91,12 @@ def test_kernel_and_plain_twin_agree() -> None:
 
 
 @BACKENDS
-def test_it_goes_on_from_its_state_to_the_bit(fused: bool) -> None:
+def test_it_goes_on_from_its_state_to_the_bit(backend: Backend) -> None:
     tables = drawn(0)
-    optimizer = RowAdam(tables, learning_rate=0.05, fused=fused)
+    optimizer = RowAdam(tables, learning_rate=0.05, backend=backend)
     optimizer.apply(tables, gradient_on([0, 1, 2], drawn(1)))
     other_tables = tables.clone()
-    other = RowAdam(other_tables, learning_rate=0.05, fused=fused)
+    other = RowAdam(other_tables, learning_rate=0.05, backend=backend)
     other.load_state({name: tensor.clone() for name, tensor in optimizer.state().items()})
     for each, its in ((optimizer, tables), (other, other_tables)):
         each.apply(its, gradient_on([1, 2, 3], drawn(2)))
@@ -105,9 +105,9 @@ def test_it_goes_on_from_its_state_to_the_bit(fused: bool) -> None:
 
 
 @BACKENDS
-def test_adagrad_leaves_rows_without_a_gradient_as_they_are(fused: bool) -> None:
+def test_adagrad_leaves_rows_without_a_gradient_as_they_are(backend: Backend) -> None:
     tables = drawn(0)
-    optimizer = RowAdagrad(tables, learning_rate=0.1, fused=fused)
+    optimizer = RowAdagrad(tables, learning_rate=0.1, backend=backend)
     optimizer.apply(tables, gradient_on(list(range(7)), drawn(1)))
     before, sums, values = tables.clone(), optimizer.sums.clone(), drawn(2)
     optimizer.apply(tables, gradient_on([1, 3], values))
@@ -121,9 +121,9 @@ def test_adagrad_leaves_rows_without_a_gradient_as_they_are(fused: bool) -> None
 
 def test_kernel_and_plain_twin_of_adagrad_agree() -> None:
     both = []
-    for fused in (True, False):
+    for backend in (NUMBA, TORCH):
         tables = drawn(0)
-        optimizer = RowAdagrad(tables, learning_rate=0.05, fused=fused)
+        optimizer = RowAdagrad(tables, learning_rate=0.05, backend=backend)
         for step in range(1, 20):
             rows = [row for row in range(7) if (row + step) % 3 or step % 5 == 0]
             optimizer.apply(tables, gradient_on(rows, drawn(step)))
@@ -133,23 +133,23 @@ def test_kernel_and_plain_twin_of_adagrad_agree() -> None:
 
 
 @BACKENDS
-def test_a_gradient_of_zero_moves_nothing(fused: bool) -> None:
+def test_a_gradient_of_zero_moves_nothing(backend: Backend) -> None:
     tables = drawn(0)
     before = tables.clone()
-    optimizer = RowAdagrad(tables, learning_rate=0.1, fused=fused)
+    optimizer = RowAdagrad(tables, learning_rate=0.1, backend=backend)
     optimizer.apply(tables, gradient_on([0, 1], tables.map(torch.zeros_like)))
     assert torch.equal(tables.entity, before.entity)
 
 
 @BACKENDS
 @pytest.mark.parametrize("name", ["adam", "adagrad"])
-def test_each_goes_on_from_its_state_to_the_bit(name: str, fused: bool) -> None:
+def test_each_goes_on_from_its_state_to_the_bit(name: str, backend: Backend) -> None:
     config = RunConfig(optimizer=name, learning_rate=0.05)
     tables = drawn(0)
-    optimizer = optimizer_of(config, tables, fused)
+    optimizer = optimizer_of(config, tables, backend)
     optimizer.apply(tables, gradient_on([0, 1, 2], drawn(1)))
     other_tables = tables.clone()
-    other = optimizer_of(config, other_tables, fused)
+    other = optimizer_of(config, other_tables, backend)
     other.load_state({name: tensor.clone() for name, tensor in optimizer.state().items()})
     for each, its in ((optimizer, tables), (other, other_tables)):
         each.apply(its, gradient_on([1, 2, 3], drawn(2)))
@@ -159,7 +159,7 @@ def test_each_goes_on_from_its_state_to_the_bit(name: str, fused: bool) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", RowAdam), ("adagrad", RowAdagrad)])
 def test_the_settings_choose(name: str, kind: type) -> None:
-    optimizer = optimizer_of(RunConfig(optimizer=name, learning_rate=0.3), drawn(0), fused=True)
+    optimizer = optimizer_of(RunConfig(optimizer=name, learning_rate=0.3), drawn(0), backend=NUMBA)
     assert isinstance(optimizer, kind)
     assert optimizer.learning_rate == 0.3  # type: ignore[attr-defined]
 
@@ -167,9 +167,9 @@ def test_the_settings_choose(name: str, kind: type) -> None:
 @pytest.mark.parametrize("name", ["adam", "adagrad"])
 def test_its_state_grows_by_rows_of_a_fresh_one(name: str) -> None:
     config, tables = RunConfig(optimizer=name), drawn(0, rows=4)
-    optimizer = optimizer_of(config, tables, fused=False)
+    optimizer = optimizer_of(config, tables, backend=TORCH)
     optimizer.apply(tables, gradient_on([0, 1, 2, 3], drawn(1, rows=4)))
-    kept, fresh = optimizer.state(), optimizer_of(config, drawn(2), fused=False).state()
+    kept, fresh = optimizer.state(), optimizer_of(config, drawn(2), backend=TORCH).state()
     larger = grown(kept, fresh)
     assert list(larger) == list(fresh)
     for part, tensor in larger.items():
@@ -181,9 +181,9 @@ def test_its_state_grows_by_rows_of_a_fresh_one(name: str) -> None:
 
 
 @BACKENDS
-def test_a_cleared_gradient_is_as_new(fused: bool) -> None:
+def test_a_cleared_gradient_is_as_new(backend: Backend) -> None:
     gradient = gradient_on([0, 2, 5], drawn(1))
-    clear(gradient, fused)
+    backend.clear(gradient)
     for part in gradient:
         assert not part.values.any()
         assert not part.touched.any()

@@ -18,8 +18,9 @@ from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.methods.base import Method, State
 from lkge.models.model import Model
+from lkge.models.parameters import Gradient
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient
+from lkge.models.parameters import Gradient
 from lkge.training.checkpoint import CheckpointSaver
 from lkge.training.events import EpochFinished, Event
 from lkge.training.trainer import Trainer

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lkge.config import RunConfig
-from lkge.kernels import (
+from lkge.backends.numba import (
     attention,
     attention_flow,
     margin,

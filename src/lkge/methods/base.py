@@ -7,7 +7,7 @@ The trainer calls them in this order for each snapshot i:
     begin     prepare to learn: anchors, weights, a restart
     facts     what to train on, and `validation`, what to select on
     facts_per_entity  how well known the entities are
-    objective the loss of a batch, if it is another than the model's, and `negatives` for it
+    loss      the loss of a batch, if it is another than the model's, and `negatives` for it
     batch_size  how many facts it has
     optimizer_state   what the optimizer goes on with, if it does not begin anew
       penalty     per step: add a gradient, return its loss
@@ -31,10 +31,10 @@ from torch import Tensor
 from lkge.config import DatasetConfig, MethodConfig, ModelConfig, RunConfig, TrainingConfig
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.errors import LkgeError, UnknownName
+from lkge.models.losses import Loss
 from lkge.models.model import Model
-from lkge.models.objectives import Objective
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import Predictor, TablePredictor
-from lkge.models.tables import Gradient, Tables
 
 State = dict[str, Tensor]
 
@@ -89,9 +89,9 @@ class Method:
         learns `edges`, inverses among them; what has none does not count."""
         return len(edges) / max(1, len(np.unique(edges[:, 0])))
 
-    def objective(self, model: Model) -> Objective:
+    def loss(self, model: Model) -> Loss:
         """The loss of a batch and its gradient."""
-        return model.objective
+        return model.loss
 
     def patience(self, snapshot: Snapshot) -> int:
         """Epochs without a gain after which the snapshot is learned."""
@@ -102,7 +102,7 @@ class Method:
         return self.run.training.batch_size
 
     def negatives(self, model: Model) -> int:
-        """The corruptions that its objective wants for each fact of a batch."""
+        """The negatives that its loss wants for each fact of a batch."""
         return model.negatives
 
     def optimizer_state(self) -> State | None:
@@ -127,13 +127,13 @@ class Method:
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """The snapshot is learned and its best tables restored."""
 
-    def served(self, model: Model) -> Tables:
+    def served(self, model: Model) -> Parameters:
         """The tables that answer questions."""
         return model.tables
 
     def predictor(self, model: Model) -> Predictor:
         """What answers questions: by default the served tables and the model's score."""
-        return TablePredictor.of(self.served(model), model.score, model.fused)
+        return TablePredictor.of(self.served(model), model.score, model.backend)
 
     def note(self) -> str:
         """What a reader of the last snapshot's figures should know, such as what this method

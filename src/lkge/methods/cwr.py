@@ -19,7 +19,7 @@ from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
 from lkge.models.model import Model
-from lkge.models.tables import Tables, no_tables
+from lkge.models.parameters import Parameters, no_parameters
 
 
 @register
@@ -34,7 +34,7 @@ class Cwr(Method):
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
         self._past = no_counts()
-        self._consolidated = no_tables(run.model.dim, run.training.device)
+        self._consolidated = no_parameters(run.model.dim, run.training.device)
 
     def retract(self, facts: Facts) -> None:
         """They no longer count."""
@@ -53,7 +53,7 @@ class Cwr(Method):
         share = share.to(self.run.training.device)
         model.tables = self._consolidated.map(merged, model.tables, share)
         self._past = past.map(torch.add, new)
-        self._consolidated = no_tables(self.run.model.dim, self.run.training.device)
+        self._consolidated = no_parameters(self.run.model.dim, self.run.training.device)
 
     def state(self) -> State:
         """The counts |N(x)| over all snapshots so far."""
@@ -61,7 +61,7 @@ class Cwr(Method):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._past = Tables.from_named(state, "facts")
+        self._past = Parameters.from_named(state, "facts")
 
 
 def merged(consolidated: Tensor, temporary: Tensor, share: Tensor) -> Tensor:

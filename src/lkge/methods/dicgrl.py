@@ -18,10 +18,10 @@ from lkge.methods.parts.components import (
     DividedEncoder,
     DividedMargin,
     Division,
-    FusedDividedMargin,
 )
+from lkge.models.losses import Loss
 from lkge.models.model import ATTEND, Model, stream
-from lkge.models.objectives import Objective
+from lkge.models.parameters import host
 from lkge.models.predictor import Predictor, RelationPredictor
 from lkge.models.scores import score_of
 
@@ -78,19 +78,18 @@ class Dicgrl(MemoryMethod):
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Fix which components each relation uses, to find related facts."""
         chosen, _ = self.division.top(model.tables.extra[ATTENTION])
-        self._masks = (1 << chosen).sum(-1).cpu().numpy()
+        self._masks = host((1 << chosen).sum(-1))
 
     def facts(self, snapshot: Snapshot) -> Facts:
         """D_i and the remembered facts that it concerns."""
         related = concerned(self.memory.facts, snapshot.train, self._masks, snapshot.num_entities)
         return np.concatenate([snapshot.train, self.memory.facts[related]])
 
-    def objective(self, model: Model) -> Objective:
+    def loss(self, model: Model) -> Loss:
         """The margin loss on what relations see."""
         if self.division.components == 1:
-            return model.objective
-        kind = FusedDividedMargin if model.fused else DividedMargin
-        return kind(self.division, model.score, self.run.training.margin)
+            return model.loss
+        return DividedMargin(self.division, model.score, self.run.training.margin)
 
     def negatives(self, model: Model) -> int:
         """The margin loss needs some."""
@@ -100,7 +99,7 @@ class Dicgrl(MemoryMethod):
         """Every relation ranks entities as it sees them."""
         if self.division.components == 1:
             return super().predictor(model)
-        encoder = DividedEncoder.of(self.division, model.tables, model.score, model.fused)
+        encoder = DividedEncoder.of(self.division, model.tables, model.score, model.backend)
         return RelationPredictor(encoder)
 
 

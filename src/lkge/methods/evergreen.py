@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lkge.backends import backend_for, implementation
 from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
@@ -32,11 +33,11 @@ from lkge.methods.parts.transfer import transfer
 from lkge.methods.replay import Replay, ReplayPlan, answers_by_relation
 from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
 from lkge.methods.replay_queries import PseudoQueryConfig, QueryCounts, pseudo_queries
+from lkge.models.losses import Distillation
 from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, VALIDATE, Model, stream
-from lkge.models.objectives.distillation import Distillation, distillation
+from lkge.models.parameters import Gradient, Parameters, no_parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear, ComplEx, score_of
-from lkge.models.tables import Gradient, Tables, no_tables
 
 OPTIMIZER, REPLAY_MODEL = "optimizer.", "replay_model"
 OLD_STATE = {"profile.questions": "query_counts.queries", "profile.counts": "query_counts.counts"}
@@ -113,7 +114,7 @@ class Evergreen(Method):
         self._past = counts.no_counts()
         self._retracted = no_facts()
         self._optimizer: State = {}
-        self._old = no_tables(run.model.dim, run.training.device)
+        self._old = no_parameters(run.model.dim, run.training.device)
         self._replay_model = self._empty_replay_model()
         self._distillation: Distillation | None = None
         self._replay: Replay | None = None
@@ -158,7 +159,8 @@ class Evergreen(Method):
                 share * config.replay_batch_share + (1 - share) * config.distillation_batch_share
             )
         if share < 1:
-            self._distillation = distillation(model.score, self._old, model.fused)
+            kind = implementation(model.backend, "distillation", model.score)
+            self._distillation = kind(model.score, self._old)
         if share > 0:
             self._replay = self._make_replay(model, edges)
 
@@ -259,12 +261,12 @@ class Evergreen(Method):
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`. A state without a replay model goes on without one."""
         state = {_current_name(name): tensor for name, tensor in state.items()}
-        self._past = Tables.from_named(state, "facts")
+        self._past = Parameters.from_named(state, "facts")
         if self.config.query_counts:
             self._counts = QueryCounts.from_named(state)
         if self._replay_model is not None:
             self._replay_model = (
-                replace(self._replay_model, tables=Tables.from_named(state, REPLAY_MODEL))
+                replace(self._replay_model, tables=Parameters.from_named(state, REPLAY_MODEL))
                 if f"{REPLAY_MODEL}.entity" in state
                 else None
             )
@@ -288,7 +290,7 @@ class Evergreen(Method):
         evidence = self._old.map(torch.ones_like)
         for name in ("sums", "second"):
             if f"{name}.entity" in self._optimizer:
-                evidence = Tables.from_named(self._optimizer, name)
+                evidence = Parameters.from_named(self._optimizer, name)
         generator = self._stream(RECOLLECT, self._snapshot)
         drawn = pseudo_queries(model.score, self._old, evidence, size, self.config, generator)
         return drawn.without(self._retracted)
@@ -308,7 +310,7 @@ class Evergreen(Method):
             config.replay_importance_power,
         )
         return Replay(
-            TablePredictor.of(tables, score, model.fused),
+            TablePredictor.of(tables, score, model.backend),
             self._queries,
             answers_by_relation(self._queries, num_relations)
             if config.query_counts
@@ -327,10 +329,11 @@ class Evergreen(Method):
         config, dim, device = self.config, self.run.model.dim, self.run.training.device
         if not (config.replay_model and config.query_counts and config.replay_share):
             return None
-        score = score_of(self.run)
+        score, backend = score_of(self.run), backend_for(self.run.training.backend, device)
         if isinstance(score, Bilinear):
-            return ReplayModel(score, no_tables(dim, device), config)
-        return ReplayModel(ComplEx(), no_tables(dim + dim % 2, device), config, separate=True)
+            return ReplayModel(score, no_parameters(dim, device), config, backend)
+        wide = no_parameters(dim + dim % 2, device)
+        return ReplayModel(ComplEx(), wide, config, backend, separate=True)
 
     def _stream(self, *purpose: int) -> np.random.Generator:
         return stream(self.run.training.seed, *purpose)

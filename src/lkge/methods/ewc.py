@@ -19,7 +19,7 @@ from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.anchor import Anchor, held
 from lkge.models.model import INFORM, Model, stream
-from lkge.models.tables import Gradient, Tables, no_tables
+from lkge.models.parameters import Gradient, Parameters, no_parameters
 
 
 @register
@@ -43,7 +43,7 @@ class Ewc(Method):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self._fisher = no_tables(run.model.dim, run.training.device)
+        self._fisher = no_parameters(run.model.dim, run.training.device)
         self._anchor: Anchor | None = None
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
@@ -52,7 +52,9 @@ class Ewc(Method):
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """α Σ F (θ - θ*)² on the touched rows."""
-        return self._anchor.add_gradient(model.tables, gradient, model.fused) if self._anchor else 0
+        return (
+            self._anchor.add_gradient(model.tables, gradient, model.backend) if self._anchor else 0
+        )
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Add the squared gradients of each new fact."""
@@ -66,7 +68,7 @@ class Ewc(Method):
             stream(run.training.seed, INFORM, snapshot.index),
             run.training.negatives_shared_by,
         ):
-            model.objective.add_squares(model.tables, batch, fisher)
+            model.loss.add_squares(model.tables, batch, fisher)
         self._fisher = fisher
 
     def state(self) -> State:
@@ -75,4 +77,4 @@ class Ewc(Method):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._fisher = Tables.from_named(state, "fisher")
+        self._fisher = Parameters.from_named(state, "fisher")

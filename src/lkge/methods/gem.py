@@ -22,7 +22,7 @@ from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import State, register
 from lkge.methods.memory import MemoryMethod
 from lkge.models.model import REPLAY, Model, stream
-from lkge.models.tables import Gradient
+from lkge.models.parameters import Gradient
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -64,7 +64,7 @@ class Gem(MemoryMethod):
         """Replace g by g̃ where any product with a past part is negative."""
         self._steps += bool(self._parts)
         for part, slope in zip(self._parts, self._slopes, strict=True):
-            model.objective.add_gradient(model.tables, part, slope)
+            model.loss.add_gradient(model.tables, part, slope)
         products = np.array([product(slope, gradient) for slope in self._slopes])
         if (products < 0).any():
             self._projected += 1

@@ -22,19 +22,16 @@ from torch import Tensor
 from lkge.config import RunConfig, setting
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, with_inverses
-from lkge.kernels.scratch import Scratch
 from lkge.methods.base import State, register
 from lkge.methods.parts.attention import (
     FROM_NEIGHBOUR,
     FROM_QUERY,
     QUERY,
     VECTOR,
-    Attends,
     Attention,
     AttentiveEncoder,
     Logic,
 )
-from lkge.methods.parts.fused_attention import FusedAttention
 from lkge.methods.parts.inductive import (
     TRANSITION,
     Inductive,
@@ -46,11 +43,11 @@ from lkge.methods.parts.inductive import (
 from lkge.methods.parts.logic import discounts, implications
 from lkge.methods.parts.neighbours import Neighbourhoods
 from lkge.models.encoders import ranges, segment_means
-from lkge.models.model import Model, uses_kernels
-from lkge.models.objectives import Objective
+from lkge.models.losses import Loss
+from lkge.models.model import Model
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import Predictor, RelationPredictor
 from lkge.models.scores import Score
-from lkge.models.tables import Gradient, Tables
 
 
 @register
@@ -75,7 +72,6 @@ class Lan(Inductive):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self._scratch = Scratch()
         self._set_logic(torch.zeros(0, 0, device=run.training.device))
 
     def drawn(self, num_relations: int, generator: np.random.Generator) -> dict[str, Tensor]:
@@ -99,7 +95,7 @@ class Lan(Inductive):
             implies = grown(grown(self._logic.implies, size).T, size).T.contiguous()
         self._set_logic(implies)
 
-    def encode(self, score: Score, tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+    def encode(self, score: Score, tables: Parameters, entities: Tensor, queries: Tensor) -> Tensor:
         """See `Inductive`."""
         distinct, places = torch.unique(entities, return_inverse=True)
         items, _ = ranges(self.near.starts, distinct)
@@ -108,14 +104,14 @@ class Lan(Inductive):
         rows = attention.rows(places, queries)
         return or_own(rows, self.near.counts[entities], tables.entity, entities)
 
-    def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
+    def vectors(self, score: Score, tables: Parameters, entities: Tensor) -> Tensor:
         """See `Inductive`: as nothing is asked yet, all neighbours weigh alike."""
         near = self.near.of(entities)
         return segment_means(transitions(score, tables, near), near.pairs.places, near.starts)
 
-    def objective(self, model: Model) -> Objective:
+    def loss(self, model: Model) -> Loss:
         """The loss on encoded rows, and the loss on the rows themselves."""
-        return Both(super().objective(model), model.objective)
+        return Both(super().loss(model), model.loss)
 
     def predictor(self, model: Model) -> Predictor:
         """Encodes all entities for each relation that is asked."""
@@ -123,7 +119,9 @@ class Lan(Inductive):
         with torch.no_grad():
             attention = self._attention(model.score, own, self.near, self._logic)
         own.relation = model.score.prepare_relations(own.relation)
-        return RelationPredictor(AttentiveEncoder(attention, counts, own, model.score, model.fused))
+        return RelationPredictor(
+            AttentiveEncoder(attention, counts, own, model.score, model.backend)
+        )
 
     def state(self) -> State:
         """With P."""
@@ -135,11 +133,9 @@ class Lan(Inductive):
         self._set_logic(state["implies"].to(self.run.training.device))
 
     def _attention(
-        self, score: Score, tables: Tables, near: Neighbourhoods, logic: Logic
-    ) -> Attends:
-        """The kernels where they serve, otherwise their plain twin."""
-        if uses_kernels(self.run):
-            return FusedAttention.of(score, tables, near, logic, self._scratch)
+        self, score: Score, tables: Parameters, near: Neighbourhoods, logic: Logic
+    ) -> Attention:
+        """The attention that the parameters hold."""
         return Attention.of(score, tables, near, logic)
 
     def _set_logic(self, implies: Tensor) -> None:
@@ -147,13 +143,13 @@ class Lan(Inductive):
 
 
 class Both:
-    """The sum of two objectives."""
+    """The sum of two losses."""
 
-    def __init__(self, first: Objective, second: Objective) -> None:
+    def __init__(self, first: Loss, second: Loss) -> None:
         self.first, self.second = first, second
 
-    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
-        """See `Objective`."""
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `Loss`."""
         return self.first.add_gradient(tables, batch, gradient) + self.second.add_gradient(
             tables, batch, gradient
         )

@@ -11,15 +11,16 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from lkge.backends import implementation
+from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.anchor import Anchor
-from lkge.methods.parts.autoencoder import Autoencoder
 from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
 from lkge.methods.parts.transfer import transfer
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables, no_tables
+from lkge.models.parameters import Gradient, Parameters, no_parameters
 
 
 @register
@@ -54,7 +55,7 @@ class Lkge(Method):
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
         self._past = no_counts()
-        self._old = no_tables(run.model.dim, run.training.device)
+        self._old = no_parameters(run.model.dim, run.training.device)
         self._anchor: Anchor | None = None
         self._autoencoder: Autoencoder | None = None
 
@@ -76,9 +77,8 @@ class Lkge(Method):
         share = new.map(lambda counts: torch.tensor(self._beta() / len(counts)))
         weight = past.map(self._pull, new, share)
         self._anchor = Anchor(self._old, weight.map(_first_rows, self._old))
-        self._autoencoder = Autoencoder(
-            model.score, snapshot.train, self._old, past, share, model.fused
-        )
+        kind = implementation(model.backend, "autoencoder", model.score)
+        self._autoencoder = kind(model.score, snapshot.train, self._old, past, share)
 
     def facts(self, snapshot: Snapshot) -> Facts:
         """D_i; without fine-tuning, nothing after the first snapshot."""
@@ -91,7 +91,7 @@ class Lkge(Method):
         if self._autoencoder is not None and self._beta():
             loss += self._autoencoder.add_gradient(model.tables, gradient)
         if self._anchor is not None and len(self._old.entity):
-            loss += self._anchor.add_gradient(model.tables, gradient, model.fused)
+            loss += self._anchor.add_gradient(model.tables, gradient, model.backend)
         return loss
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
@@ -106,7 +106,7 @@ class Lkge(Method):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._past = Tables.from_named(state, "facts")
+        self._past = Parameters.from_named(state, "facts")
 
     def _beta(self) -> float:
         return self.config.autoencoder_weight if self.config.autoencoder else 0.0

@@ -18,8 +18,8 @@ from lkge.methods.base import State, register
 from lkge.methods.parts.inductive import TRANSITION, Inductive, or_own, transitions, xavier
 from lkge.models.encoders import Moments, segment_means, standardise
 from lkge.models.model import Model
+from lkge.models.parameters import Parameters
 from lkge.models.scores import Score
-from lkge.models.tables import Tables
 
 SCALE, SHIFT = "scale", "shift"
 
@@ -46,7 +46,7 @@ class Mean(Inductive):
             SHIFT: torch.zeros(1, dim),
         }
 
-    def encode(self, score: Score, tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+    def encode(self, score: Score, tables: Parameters, entities: Tensor, queries: Tensor) -> Tensor:
         """See `Inductive`; every query sees the same."""
         near = self.near.of(entities)
         moved = transitions(score, tables, near)
@@ -55,7 +55,7 @@ class Mean(Inductive):
         rows = segment_means(said, near.pairs.places, near.starts)
         return or_own(rows, near.counts, tables.entity, entities)
 
-    def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
+    def vectors(self, score: Score, tables: Parameters, entities: Tensor) -> Tensor:
         """See `Inductive`."""
         return self.encode(score, tables, entities, torch.zeros_like(entities))
 
@@ -64,12 +64,12 @@ class Mean(Inductive):
         if snapshot.index == 0:
             self._moments = Moments.of(transitions(model.score, model.tables, self.near))
 
-    def served(self, model: Model) -> Tables:
+    def served(self, model: Model) -> Parameters:
         """Every entity, encoded."""
         everything = torch.arange(len(model.tables.entity), device=self.run.training.device)
         with torch.no_grad():
             rows = self.vectors(model.score, model.tables, everything)
-        return Tables(rows, model.tables.relation)
+        return Parameters(rows, model.tables.relation)
 
     def state(self) -> State:
         """With the moments, once they are known."""

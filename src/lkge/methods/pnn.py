@@ -8,7 +8,7 @@ from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods.base import Method, register
 from lkge.models.model import Model
-from lkge.models.tables import Gradient
+from lkge.models.parameters import Gradient
 
 
 @register

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lkge.backends.torch_softmax import MOST_NUMBERS, blocks_of
 from lkge.data.batches import batches, query_batches, sample_candidates
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods.replay_queries import QueryCounts
 from lkge.models.model import Model
-from lkge.models.objectives.softmax import MOST_NUMBERS, blocks_of
+from lkge.models.parameters import Gradient
 from lkge.models.predictor import TablePredictor
-from lkge.models.tables import Gradient
 
 BLOCK = 256
 """Queries of one relation that are answered together, at most."""
@@ -113,9 +113,9 @@ class Replay:
             batch = replace(batch, sample=sample)
         if self._gradient is None:
             self._gradient = Gradient.like(model.tables)
-        loss = model.objective.add_gradient(model.tables, batch, self._gradient)
+        loss = model.loss.add_gradient(model.tables, batch, self._gradient)
         for part, replayed in zip(gradient, self._gradient, strict=True):
-            replayed.pour(part, weight, model.fused)
+            model.backend.add_and_clear(replayed, part, weight)
         return weight * loss
 
 

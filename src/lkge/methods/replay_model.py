@@ -21,16 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lkge.backends import Backend
+from lkge.backends.torch_softmax import blocks_of
 from lkge.config import MethodConfig, setting
 from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, among, with_inverses
-from lkge.kernels.updates import adagrad_some
 from lkge.methods.replay import Entities, answers_by_relation, generate
 from lkge.methods.replay_queries import QueryCounts
-from lkge.models.objectives.softmax import blocks_of
+from lkge.models.parameters import Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear
-from lkge.models.tables import Tables
 
 
 class ReplayModelConfig(MethodConfig):
@@ -60,18 +60,19 @@ class ReplayModel:
     model's."""
 
     score: Bilinear
-    tables: Tables
+    tables: Parameters
     config: ReplayModelConfig
+    backend: Backend
     separate: bool = False
 
     def generate(self, queries: QueryCounts, places: Entities) -> Facts:
         """The facts (k, 3) of the queries at these places, as far as they are fitted."""
-        predictor = TablePredictor.of(self.tables, self.score, fused=False)
+        predictor = TablePredictor.of(self.tables, self.score, self.backend)
         candidates = answers_by_relation(queries, len(self.tables.relation))
         return generate(predictor, queries, places, candidates)
 
     def with_facts(
-        self, facts: Facts, tables: Tables, queries: QueryCounts, generator: np.random.Generator
+        self, facts: Facts, tables: Parameters, queries: QueryCounts, generator: np.random.Generator
     ) -> ReplayModel:
         """The replay model of these facts too. Its new rows begin as those of `tables`, the
         model's, or at random. Some old queries, which are in `queries`, are trained again, so that
@@ -94,18 +95,64 @@ class ReplayModel:
         return self._trained(left[~among(left, gone)], self.tables, queries, generator)
 
     def _trained(
-        self, facts: Facts, tables: Tables, queries: QueryCounts, generator: np.random.Generator
+        self, facts: Facts, tables: Parameters, queries: QueryCounts, generator: np.random.Generator
     ) -> ReplayModel:
         candidates = answers_by_relation(queries, len(tables.relation))
-        passes = (
-            self.config.replay_model_separate_passes
-            if self.separate
-            else self.config.replay_model_passes
-        )
-        fitted = fit_facts(self.score, tables, facts, candidates, generator, self.config, passes)
-        return replace(self, tables=fitted)
+        return replace(self, tables=self._fit(tables, facts, candidates, generator))
 
-    def _random(self, like: Tables, generator: np.random.Generator) -> Tables:
+    def _fit(
+        self,
+        tables: Parameters,
+        facts: Facts,
+        candidates: Sequence[Entities],
+        generator: np.random.Generator,
+    ) -> Parameters:
+        """A copy of the parameters trained on facts (k, 3), inverses among them, each contrasted
+        with the candidates of its relation, sorted, its object among them. A block whose queries
+        are all fitted is left out of the next pass."""
+        fitted, sums = tables.clone(), tables.map(torch.zeros_like)
+        blocks = query_blocks(facts, candidates, tables.entity.device)
+        config = self.config
+        passes = (
+            config.replay_model_separate_passes if self.separate else config.replay_model_passes
+        )
+        done: set[int] = set()
+        for _ in range(max(passes, math.ceil(config.replay_model_min_steps / max(1, len(blocks))))):
+            due = [place for place in generator.permutation(len(blocks)) if place not in done]
+            done = {place for place in due if not self._step(fitted, sums, blocks[place])}
+        return fitted
+
+    def _step(self, tables: Parameters, sums: Parameters, block: QueryBlock) -> bool:
+        """One step of Adagrad on the queries that are not fitted yet; whether there are any.
+
+        With c(h, r) facts each, ∂L/∂f(h, r, e) = c(h, r)·p(e | h, r) - [e is an answer].
+        """
+        score, heads = self.score, block.heads
+        relation = heads.new_full((1,), block.relation)
+        head, between = tables.entity.index_select(0, heads), tables.relation[relation]
+        rows = tables.entity.index_select(0, block.candidates)
+        queries = score.compose(head, between)
+        slopes = score.candidates(queries, rows).softmax(dim=1).mul_(block.counts)
+        slopes[block.rows, block.columns] -= 1
+        lowest, highest = slopes.aminmax(dim=1)
+        off = torch.maximum(highest, -lowest).gt(self.config.replay_model_tolerance)
+        off = off.nonzero().squeeze(1)
+        if not len(off):
+            return False
+        slopes, head, queries = (each.index_select(0, off) for each in (slopes, head, queries))
+        flow = slopes @ rows
+        on_relation = score.towards(head, flow).sum(dim=0, keepdim=True)
+        self._adagrad(tables.entity, sums.entity, block.candidates, slopes.T @ queries)
+        self._adagrad(tables.entity, sums.entity, heads[off], score.towards(between, flow))
+        self._adagrad(tables.relation, sums.relation, relation, on_relation)
+        return True
+
+    def _adagrad(self, table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor) -> None:
+        """θ -= η·g / √(Σg² + ε) on the rows."""
+        rate, damping = self.config.replay_model_learning_rate, self.config.replay_model_damping
+        self.backend.adagrad_rows(table, gradient, sums, rows, rate, damping)
+
+    def _random(self, like: Parameters, generator: np.random.Generator) -> Parameters:
         """As many random rows, as wide as these parameters."""
         width = self.tables.entity.shape[1]
 
@@ -127,27 +174,6 @@ class QueryBlock:
     rows: Tensor
     columns: Tensor
     counts: Tensor
-
-
-def fit_facts(
-    score: Bilinear,
-    tables: Tables,
-    facts: Facts,
-    candidates: Sequence[Entities],
-    generator: np.random.Generator,
-    config: ReplayModelConfig,
-    passes: int,
-) -> Tables:
-    """A copy of the parameters trained on facts (k, 3), inverses among them, each contrasted with
-    the candidates of its relation, sorted, its object among them. A block whose queries are all
-    fitted is left out of the next pass."""
-    fitted, sums = tables.clone(), tables.map(torch.zeros_like)
-    blocks = query_blocks(facts, candidates, tables.entity.device)
-    done: set[int] = set()
-    for _ in range(max(passes, math.ceil(config.replay_model_min_steps / max(1, len(blocks))))):
-        due = [place for place in generator.permutation(len(blocks)) if place not in done]
-        done = {place for place in due if not _step(score, fitted, sums, blocks[place], config)}
-    return fitted
 
 
 def query_blocks(
@@ -182,54 +208,3 @@ def _blocks(part: Facts, among: Entities, device: torch.device | str) -> list[Qu
             )
         )
     return blocks
-
-
-def _step(
-    score: Bilinear, tables: Tables, sums: Tables, block: QueryBlock, config: ReplayModelConfig
-) -> bool:
-    """One step of Adagrad on the queries that are not fitted yet; whether there are any.
-
-    With c(h, r) facts each, ∂L/∂f(h, r, e) = c(h, r)·p(e | h, r) - [e is an answer].
-    """
-    heads, relation = block.heads, torch.tensor([block.relation], device=block.heads.device)
-    head, between = tables.entity.index_select(0, heads), tables.relation[relation]
-    rows = tables.entity.index_select(0, block.candidates)
-    queries = score.compose(head, between)
-    slopes = score.candidates(queries, rows).softmax(dim=1).mul_(block.counts)
-    slopes[block.rows, block.columns] -= 1
-    lowest, highest = slopes.aminmax(dim=1)
-    off = torch.maximum(highest, -lowest).gt(config.replay_model_tolerance).nonzero().squeeze(1)
-    if not len(off):
-        return False
-    slopes, head, queries = (each.index_select(0, off) for each in (slopes, head, queries))
-    flow = slopes @ rows
-    _adagrad(tables.entity, sums.entity, block.candidates, slopes.T @ queries, config)
-    _adagrad(tables.entity, sums.entity, heads[off], score.towards(between, flow), config)
-    change = score.towards(head, flow).sum(dim=0, keepdim=True)
-    _adagrad(tables.relation, sums.relation, relation, change, config)
-    return True
-
-
-def _adagrad(
-    table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, config: ReplayModelConfig
-) -> None:
-    """θ -= η·g / √(Σg² + ε) on the rows."""
-    rate, damping = config.replay_model_learning_rate, config.replay_model_damping
-    step = _adagrad_fused if table.device.type == "cpu" else _adagrad_plain
-    step(table, sums, rows, gradient, rate, damping)
-
-
-def _adagrad_fused(
-    table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, rate: float, damping: float
-) -> None:
-    adagrad_some(
-        table.numpy(), gradient.contiguous().numpy(), sums.numpy(), rows.numpy(), rate, damping
-    )
-
-
-def _adagrad_plain(
-    table: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, rate: float, damping: float
-) -> None:
-    summed = sums[rows] + gradient.square()
-    sums[rows] = summed
-    table[rows] -= rate * gradient / (summed + damping).sqrt()

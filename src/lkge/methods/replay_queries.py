@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lkge.backends.torch_softmax import blocks_of
 from lkge.config import MethodConfig, setting
 from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, with_inverses
-from lkge.models.objectives.softmax import blocks_of
+from lkge.models.parameters import Parameters
 from lkge.models.scores import Score
-from lkge.models.tables import Tables
 
 Counts = NDArray[np.int32]
 BLOCK = 1 << 21
@@ -97,8 +97,8 @@ class PseudoQueryConfig(MethodConfig):
 
 def pseudo_queries(
     score: Score,
-    tables: Tables,
-    evidence: Tables,
+    tables: Parameters,
+    evidence: Parameters,
     size: int,
     config: PseudoQueryConfig,
     generator: np.random.Generator,
@@ -123,7 +123,7 @@ def pseudo_queries(
     return QueryCounts(proposed[np.sort(chosen)], np.ones(len(chosen), dtype=np.int32))
 
 
-def entropies(score: Score, tables: Tables, queries: Facts) -> NDArray[np.float64]:
+def entropies(score: Score, tables: Parameters, queries: Facts) -> NDArray[np.float64]:
     """H of the answers to queries (q, 2): -Σ_e p(e | h, r) log p(e | h, r), (q,)."""
     rows = torch.from_numpy(queries).long().to(tables.entity.device)
     entity = score.prepare_entities(tables.entity)

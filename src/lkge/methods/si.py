@@ -17,11 +17,10 @@ from torch import Tensor
 
 from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.snapshots import Snapshot
-from lkge.kernels.rows import RowGradient
 from lkge.methods.base import Method, State, register
 from lkge.methods.parts.anchor import Anchor, held
 from lkge.models.model import Model
-from lkge.models.tables import Gradient, Tables, no_tables
+from lkge.models.parameters import Gradient, Parameters, RowGradient, no_parameters
 
 
 class Moment(NamedTuple):
@@ -56,7 +55,7 @@ class Si(Method):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self._importance = no_tables(run.model.dim, run.training.device)
+        self._importance = no_parameters(run.model.dim, run.training.device)
         self._start = self._path = self._importance
         self._anchor: Anchor | None = None
         self._moments: list[Moment] = []
@@ -70,7 +69,9 @@ class Si(Method):
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Note the gradient of L_new, then add that of α Σ Ω (θ - θ*)² on the touched rows."""
         self._moments = [_moment(*parts) for parts in zip(model.tables, gradient, strict=True)]
-        return self._anchor.add_gradient(model.tables, gradient, model.fused) if self._anchor else 0
+        return (
+            self._anchor.add_gradient(model.tables, gradient, model.backend) if self._anchor else 0
+        )
 
     def after_step(self, model: Model, gradient: Gradient) -> None:
         """ω -= g·Δθ."""
@@ -91,7 +92,7 @@ class Si(Method):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._importance = Tables.from_named(state, "importance")
+        self._importance = Parameters.from_named(state, "importance")
 
     def working_state(self) -> State:
         """ω so far."""
@@ -99,7 +100,7 @@ class Si(Method):
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`."""
-        self._path = Tables.from_named(state, "path")
+        self._path = Parameters.from_named(state, "path")
 
 
 def importance(path: Tensor, end: Tensor, start: Tensor, damping: float) -> Tensor:

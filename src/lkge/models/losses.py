@@ -1,12 +1,50 @@
-"""Losses, pure."""
+"""Losses: what one is, their formulas, pure, and how strong N3 should be."""
 
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from lkge.config import TrainingConfig
+from lkge.data.batches import Batch
+from lkge.data.snapshots import Facts
+from lkge.models.parameters import Gradient, Parameters
+
+
+class Loss(Protocol):
+    """The loss of a batch and its gradient."""
+
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """Add the gradient of the mean loss of the batch; return that loss."""
+        ...
+
+
+class PerFactLoss(Loss, Protocol):
+    """A loss that also has the gradient of each fact alone."""
+
+    def add_squares(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
+        """Add the squared gradient of the loss of each fact alone, Σ_b (∂loss_b/∂θ)²."""
+        ...
+
+
+class Distillation(Protocol):
+    """The cross-entropy of the answers of an older model, the teacher, and of the model.
+
+        loss = Σ_q w_q · -Σ_e softmax_e' f_old(h, r, e')[e] · log softmax_e' f(h, r, e')[e],
+
+    the softmax of the teacher over its own entities, that of the model over all entities: an entity
+    that the teacher does not have has the target zero.
+    """
+
+    def add_gradient(
+        self, tables: Parameters, queries: Facts, weights: Tensor, gradient: Gradient
+    ) -> float:
+        """Add the gradient of the loss on queries (q, 2) of weights (q,); return that loss."""
+        ...
 
 
 def margin_loss(
@@ -42,6 +80,14 @@ def sampled_softmax_loss(
 
 
 def log_weights(negatives: Tensor, adversarial: float) -> Tensor:
-    """log softmax_k(τ f_k), (B, K): a negative weighs the more, the more the model believes it (Sun
-    et al., 2019). No gradient flows through a weight."""
+    """log softmax_k(τ f_k), (B, K): a negative weighs the more, the higher its score (Sun et al.,
+    2019). No gradient flows through a weight."""
     return functional.log_softmax(adversarial * negatives.detach(), dim=1)
+
+
+def n3_by_degree(training: TrainingConfig, facts: float) -> float:
+    """n3 · (sparse / k)^power where an entity has k < sparse `facts` in the mean, and
+    n3 · (dense / k)^power where it has k > dense: rows with few facts overfit sooner."""
+    above = max(1.0, training.n3_sparse_degree / facts)
+    scale: float = (above * min(1.0, training.n3_dense_degree / facts)) ** training.n3_degree_power
+    return training.n3 * min(training.n3_max_scale, scale)

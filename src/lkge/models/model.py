@@ -1,4 +1,4 @@
-"""The model while it learns: its tables, its score, its loss, and how its rows are drawn."""
+"""The model in training: parameters, score, loss, backend, and how rows are drawn."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import math
 import numpy as np
 import torch
 
+from lkge.backends import Backend, backend_for, loss_for, negatives_of
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
-from lkge.errors import SettingsError
-from lkge.models.objectives import FactwiseObjective, negatives_of, objective_of
-from lkge.models.objectives.rows import fitted
+from lkge.models.losses import PerFactLoss, n3_by_degree
+from lkge.models.parameters import Parameters, no_parameters
 from lkge.models.scores import Score, score_of
-from lkge.models.tables import Tables, no_tables
 
 (
     INITIALISE, TRAIN, REMEMBER, REPLAY, INFORM, ATTEND, ENCODE, NEIGHBOURS,
@@ -28,9 +27,9 @@ def stream(seed: int, *purpose: int) -> np.random.Generator:
     return np.random.default_rng([seed, *purpose])
 
 
-def xavier_tables(
+def xavier_parameters(
     num_entities: int, num_relations: int, dim: int, generator: np.random.Generator
-) -> Tables:
+) -> Parameters:
     """Rows from N(0, 2 / (rows + d)) for each table, as Xavier's rule has it; relations with
     their inverses."""
 
@@ -39,28 +38,28 @@ def xavier_tables(
         values = generator.standard_normal((rows, dim), dtype=np.float32)
         return torch.from_numpy(values * deviation)
 
-    return Tables(draw(num_entities), draw(2 * num_relations))
+    return Parameters(draw(num_entities), draw(2 * num_relations))
 
 
 class Model:
-    """Tables that grow, and the settings that shape them."""
+    """Parameters that grow, and the settings that shape them."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
         self.score: Score = score_of(config)
-        self.fused = uses_kernels(config)
-        self.objective: FactwiseObjective = objective_of(config, self.score, self.fused)
-        self.tables = no_tables(config.model.dim, config.training.device)
+        self.backend: Backend = backend_for(config.training.backend, config.training.device)
+        self.loss: PerFactLoss = loss_for(config, self.score, self.backend)
+        self.tables = no_parameters(config.model.dim, config.training.device)
 
     @property
     def negatives(self) -> int:
-        """The corruptions that the objective wants for each fact."""
+        """The negatives that the loss wants for each fact."""
         return negatives_of(self.config)
 
-    def drawn(self, snapshot: Snapshot) -> Tables:
+    def drawn(self, snapshot: Snapshot) -> Parameters:
         """Random tables with a row for everything that exists in `snapshot`."""
         generator = stream(self.config.training.seed, INITIALISE, snapshot.index)
-        return xavier_tables(
+        return xavier_parameters(
             snapshot.num_entities, snapshot.num_relations, self.config.model.dim, generator
         ).to(self.config.training.device)
 
@@ -69,20 +68,12 @@ class Model:
         self.tables = self.tables.grown_to(self.drawn(snapshot))
 
     def expect(self, facts: float) -> None:
-        """Go on with so many facts of an entity in the mean: few of them ask for more `n3`."""
+        """Adapt `n3` to the mean number of facts of an entity, if the settings say so."""
         if self.config.training.n3_by_degree:
-            n3 = fitted(self.config.training.n3, facts)
+            n3 = n3_by_degree(self.config.training, facts)
             config = self.config.with_changes({"n3": n3})
-            self.objective = objective_of(config, self.score, self.fused)
+            self.loss = loss_for(config, self.score, self.backend)
 
     def restart(self, snapshot: Snapshot) -> None:
         """Draw all rows anew."""
         self.tables = self.drawn(snapshot)
-
-
-def uses_kernels(config: RunConfig) -> bool:
-    """Whether the fused CPU kernels serve these settings."""
-    on_cpu = config.training.device == "cpu"
-    if config.training.backend == "numba" and not on_cpu:
-        raise SettingsError("backend = 'numba' needs device = 'cpu'; use backend = 'torch'")
-    return on_cpu and config.training.backend != "torch"

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lkge.backends import Backend
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.kernels.counting import count_above, product_slack
-from lkge.kernels.ranking import count_ahead
-from lkge.kernels.scan import (
-    all_l1_distances,
-    all_l2_distances,
-    all_moduli_distances,
-    l1_distances,
-    l2_distances,
-    moduli_distances,
-)
-from lkge.models.questions import Questions, Rivals
-from lkge.models.scores import RotatE, Score, TransE, TransEL2
-from lkge.models.tables import Tables
+from lkge.models.parameters import Parameters, host, index
+from lkge.models.queries import Candidates, GroupedQueries
+from lkge.models.scores import Score
 
 CHUNK = 1 << 16
 """Facts ranked at a time."""
-BLOCK = 1 << 22
-"""Scores that a kernel counts at a time, so that they stay near to where they were computed."""
-PLAIN_CHUNK = 256
-"""Facts ranked at a time by the plain twin."""
 
 Floats = NDArray[np.float32]
-Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-Scan = Callable[[Floats, Floats], Floats]
-DISTANCES: Mapping[str, tuple[Scan, Scan]] = MappingProxyType(
-    {
-        TransE.name: (l1_distances, all_l1_distances),
-        TransEL2.name: (l2_distances, all_l2_distances),
-        RotatE.name: (moduli_distances, all_moduli_distances),
-    }
-)
-"""Scores that are distances, with kernels that take one question and many past all candidates."""
 
 
 class View(NamedTuple):
@@ -106,18 +80,18 @@ class TablePredictor:
     entity: Tensor
     relation: Tensor
     score: Score
-    fused: bool
+    backend: Backend
     names: Names | None = None
     subject: Tensor | None = None
 
     @classmethod
     def of(
-        cls, tables: Tables, score: Score, fused: bool, names: Names | None = None
+        cls, tables: Parameters, score: Score, backend: Backend, names: Names | None = None
     ) -> TablePredictor:
         """Freeze a copy of the tables, prepared for the score."""
         entity = _copied(score.prepare_entities(tables.entity), tables.entity)
         relation = _copied(score.prepare_relations(tables.relation), tables.relation)
-        return cls(entity, relation, score, fused, names)
+        return cls(entity, relation, score, backend, names)
 
     def with_names(self, names: Names) -> TablePredictor:
         """See `Predictor`."""
@@ -125,10 +99,10 @@ class TablePredictor:
 
     def queries(self, facts: Facts) -> Tensor:
         """compose(h, r) for each fact, (n, d)."""
-        index = torch.from_numpy(facts).long().to(self.entity.device)
+        rows = index(facts, self.entity.device)
         subjects = self.entity if self.subject is None else self.subject
         return self.score.compose(
-            subjects.index_select(0, index[:, 0]), self.relation.index_select(0, index[:, 1])
+            subjects.index_select(0, rows[:, 0]), self.relation.index_select(0, rows[:, 1])
         )
 
     def ranks(
@@ -136,100 +110,32 @@ class TablePredictor:
     ) -> NDArray[np.float64]:
         """See `Predictor`."""
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
+        limits, until = zip(*views, strict=True)
         for start in range(0, len(facts), CHUNK):
             part = slice(start, start + CHUNK)
-            above, equal = self._count(facts[part], views, answers)
-            ranks[part] = above + (equal + 1) / 2
+            grouped = GroupedQueries.of(facts[part])
+            candidates = Candidates.of(limits, until, grouped, answers)
+            above, equal = self.backend.rank_counts(
+                self.score, self.entity, self.queries(grouped.distinct), grouped, candidates
+            )
+            ranks[part] = grouped.as_given(above + (equal + 1) / 2)
         return ranks
 
-    def _count(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Counts:
-        """How many candidates score higher than each fact's object, and how many as high, itself
-        included; (n, views) both."""
-        if not self.fused:
-            return self._count_plain(facts, views, answers)
-        asked = Questions.of(facts)
-        count = self._count_near if self.score.name == TransE.name else self._count_scored
-        limits, until = zip(*views, strict=True)
-        above, equal = count(asked, Rivals.of(limits, until, asked, answers))
-        return asked.as_given(above), asked.as_given(equal)
-
-    def _count_near(self, asked: Questions, rivals: Rivals) -> Counts:
-        """By L1 distances, most of which need not be known exactly."""
-        queries = self.queries(asked.distinct).numpy()
-        return count_ahead(queries, asked.numbers, self.entity.numpy(), asked.targets, *rivals)
-
-    def _count_scored(self, asked: Questions, rivals: Rivals) -> Counts:
-        """By the scores of all candidates, a block of questions at a time."""
-        queries, targets = self.queries(asked.distinct), asked.targets
-        slack = (
-            product_slack(queries.numpy(), self.entity.numpy())
-            if self.score.is_bilinear
-            else np.zeros(len(queries), dtype=np.float32)
-        )
-        above = np.empty((len(targets), len(rivals.limits)), dtype=np.int64)
-        equal = np.empty_like(above)
-        size = max(1, BLOCK // max(1, len(self.entity)))
-        for start in range(0, len(queries), size):
-            bounds = asked.bounds[start : start + size + 1]
-            part = slice(bounds[0], bounds[-1])
-            block = queries[start : start + size]
-            above[part], equal[part] = count_above(
-                self._scores(block),
-                block.numpy(),
-                self.entity.numpy(),
-                slack[start : start + size],
-                bounds - bounds[0],
-                targets[part],
-                *rivals.at(slice(start, start + size)),
-            )
-        return above, equal
-
-    def _count_plain(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Counts:
-        """The twin of both: all scores, then two comparisons."""
-        higher = np.zeros((len(facts), len(views)), dtype=np.int64)
-        equal = np.zeros_like(higher)
-        queries = self.queries(facts)
-        for start in range(0, len(facts), PLAIN_CHUNK):
-            part = slice(start, start + PLAIN_CHUNK)
-            scores = self._plain_scores(queries[part])
-            own = scores[torch.arange(len(scores)), torch.from_numpy(facts[part, 2]).long()]
-            above, below = scores > own[:, None], scores < own[:, None]
-            for v, view in enumerate(views):
-                keep = _candidates(facts[part], view, answers, scores.shape[1]).to(scores.device)
-                higher[part, v] = (above & keep).sum(1).cpu().numpy()
-                equal[part, v] = (~(above | below) & keep).sum(1).cpu().numpy()
-        return higher, equal
-
-    def _plain_scores(self, queries: Tensor) -> Tensor:
-        """The score of every entity for every query, (q, n), entities with one row alike: a matrix
-        product, which may round them differently, has more digits than are kept."""
-        if self.score.is_bilinear and queries.device.type != "mps":
-            return self.score.candidates(queries.double(), self.entity.double()).float()
-        return self.score.candidates(queries, self.entity)
-
-    def question_scores(self, asked: Facts) -> Floats:
-        """The score of every entity as the answer to each question (q, ≥ 2), (q, n)."""
-        return self._scores(self.queries(asked))
-
-    def _scores(self, queries: Tensor) -> Floats:
-        """The score of every entity for every query, (q, n), by the fastest way."""
-        if self.fused and self.score.name in DISTANCES:
-            return -DISTANCES[self.score.name][1](queries.numpy(), self.entity.numpy())
-        return self.score.candidates(queries, self.entity).cpu().numpy()
+    def query_scores(self, queries: Facts) -> Floats:
+        """The score of every entity as the answer to each query (q, ≥ 2), (q, n)."""
+        return self.backend.scores(self.score, self.queries(queries), self.entity)
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
         """See `Predictor`."""
-        query = self.queries(np.array([[subject, relation, 0]], dtype=np.int32))
-        if self.fused and self.score.name in DISTANCES:
-            return -DISTANCES[self.score.name][0](query.numpy(), self.entity.numpy())
-        return self.score.candidates(query, self.entity)[0].cpu().numpy()
+        scores: Floats = self.query_scores(np.array([[subject, relation]], dtype=np.int32))[0]
+        return scores
 
     def fact_scores(self, facts: Facts) -> Floats:
         """See `Predictor`."""
-        subjects, relations, objects = torch.from_numpy(facts).long().to(self.entity.device).T
+        subjects, relations, objects = index(facts, self.entity.device).T
         askers = self.entity if self.subject is None else self.subject
         scores = self.score.score(askers[subjects], self.relation[relations], self.entity[objects])
-        return scores.cpu().numpy()
+        return host(scores)
 
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
         """See `Predictor`."""
@@ -316,14 +222,3 @@ def _top_k(predictor: Predictor, names: Names, subject: str, relation: str, k: i
         Answer(names.entity_name(int(place)), float(scores[place]))
         for place in best_first(scores, k)
     ]
-
-
-def _candidates(facts: Facts, view: View, answers: KnownFacts, width: int) -> Tensor:
-    """True where an entity competes with the fact's object in this view, (n, width)."""
-    keep = torch.zeros(len(facts), width, dtype=torch.bool)
-    keep[:, : view.num_candidates] = True
-    for row, (subject, relation, target) in enumerate(facts.tolist()):
-        others = answers.of(subject, relation, view.until)
-        keep[row, torch.from_numpy(others[others < width]).long()] = False
-        keep[row, target] = True
-    return keep

@@ -1,7 +1,7 @@
 """The rows of entities and relations, as they answer, with their names, for other programs.
 
 An export is a folder that appears in one act. Relations come with their inverses, `name⁻¹`, which
-have rows of their own. Tables are written some rows at a time.
+have rows of their own. Parameters are written some rows at a time.
 
     parquet      entities.parquet, relations.parquet: columns `name` and `row`
     npy          entities.npy, relations.npy: (n, d) float32; entities.json, relations.json: names

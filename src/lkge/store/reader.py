@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lkge.backends import backend_for
 from lkge.configure import from_tree
 from lkge.data.formats import Triple
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DataError, RunError
-from lkge.models.model import uses_kernels
 from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
 from lkge.store import versions
@@ -249,7 +249,7 @@ class Reader:
             torch.from_numpy(tables[ENTITY]),
             torch.from_numpy(tables[RELATION]),
             score_of(self.config),
-            uses_kernels(self.config),
+            backend_for(self.config.training.backend, self.config.training.device),
         )
 
     def _mapped(self, name: str) -> dict[str, NDArray[Any]]:

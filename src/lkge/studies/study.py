@@ -1,6 +1,6 @@
 """The definition of a study: systems, datasets, settings and seeds, from a TOML file.
 
-paper.toml     the study of the paper's Tables 2 and 3
+paper.toml     the study of the paper's Parameters 2 and 3
 paper.json     the figures of the paper: system → dataset → mrr, hits1, hits3, hits10
 beyond.toml    evergreen, its ablations, and other methods on the same base model
 scores.toml    five systems on every score

@@ -14,8 +14,8 @@ from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.ranking import Validator
 from lkge.methods import Method, method_named
 from lkge.models.model import Model
+from lkge.models.parameters import Parameters
 from lkge.models.scores import score_named
-from lkge.models.tables import Tables
 from lkge.training.trainer import Trainer
 
 SETTINGS = RunConfig(
@@ -100,7 +100,7 @@ def lessons(graph: GrowingGraph, config: RunConfig) -> Iterator[tuple[Snapshot, 
         yield snapshot, model, method
 
 
-def bytes_of(tables: Tables) -> bytes:
+def bytes_of(tables: Parameters) -> bytes:
     """All rows, to compare bit for bit."""
     return b"".join(table.numpy().tobytes() for table in tables)
 

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lkge.models.tables import Tables
-
-ETA = 9.0
+from lkge.models.parameters import Parameters
 
 
 @dataclass
 class Average:
     """The mean of tables after each step."""
 
-    tables: Tables
+    tables: Parameters
+    decay: float
 
     @classmethod
-    def of(cls, tables: Tables) -> Average:
+    def of(cls, tables: Parameters, decay: float) -> Average:
         """Before the first step."""
-        return cls(tables.clone())
+        return cls(tables.clone(), decay)
 
-    def update(self, tables: Tables, step: int) -> None:
+    def update(self, tables: Parameters, step: int) -> None:
         """What the `step`-th step has made, from 1."""
-        weight = (1 + ETA) / (step + ETA)
+        weight = (1 + self.decay) / (step + self.decay)
         for mean, table in zip(self.tables, tables, strict=True):
             mean.lerp_(table, weight)

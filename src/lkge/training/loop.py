@@ -17,8 +17,8 @@ from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results
 from lkge.methods import method_named
 from lkge.methods.base import Method
 from lkge.models.model import Model
+from lkge.models.parameters import Parameters
 from lkge.models.predictor import Predictor
-from lkge.models.tables import Tables
 from lkge.training import events
 from lkge.training.checkpoint import TRAINING, Checkpoints, CheckpointSaver, Saved
 from lkge.training.trainer import Trainer, TrainingResult, learned_tensors, restore
@@ -33,7 +33,7 @@ class Learned:
     method: Method
 
     @property
-    def tables(self) -> Tables:
+    def tables(self) -> Parameters:
         """The inference parameters."""
         return self.method.served(self.model)
 

@@ -35,11 +35,11 @@ from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.methods.base import Method, State
 from lkge.models.model import TRAIN, Model, stream
-from lkge.models.tables import Gradient, Tables
+from lkge.models.parameters import Gradient, Parameters
 from lkge.training.average import Average
 from lkge.training.checkpoint import CheckpointSaver, Saved, with_prefix, without_prefix
 from lkge.training.events import EpochFinished, Listener, SnapshotStarted, ignore
-from lkge.training.optimizers import Optimizer, clear, grown, optimizer_of
+from lkge.training.optimizers import Optimizer, grown, optimizer_of
 
 
 @dataclass
@@ -89,7 +89,7 @@ class TrainingResult:
 class _Best:
     """Copies of all that goes back to the best epoch."""
 
-    tables: Tables
+    tables: Parameters
     working: State
     optimizer: State
 
@@ -150,12 +150,14 @@ class Trainer:
             self._num_edges = len(self._edges) + len(self._retracted_edges)
             self._valid: Facts = method.validation(snapshot)
             model.expect(max(1.0, method.facts_per_entity(self._edges, snapshot)))
-            self._objective = method.objective(model)
-            self._optimizer: Optimizer = optimizer_of(self._config, model.tables, model.fused)
+            self._loss = method.loss(model)
+            self._optimizer: Optimizer = optimizer_of(self._config, model.tables, model.backend)
             self._carries_optimizer = self._load_carried_optimizer(method.optimizer_state())
             self._gradient = Gradient.like(model.tables)
             self._average = (
-                Average.of(model.tables) if self._config.training.parameter_averaging else None
+                Average.of(model.tables, self._config.training.averaging_decay)
+                if self._config.training.parameter_averaging
+                else None
             )
         if saved is not None and saved.epoch is not None and saved.training:
             self.load_state(saved.epoch, saved.training)
@@ -221,16 +223,18 @@ class Trainer:
     def load_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
         self.progress = TrainingProgress(**progress)
-        self.model.tables = Tables.from_named(tensors, "tables").clone()
+        self.model.tables = Parameters.from_named(tensors, "tables").clone()
         self._optimizer.load_state(tensors)
         self.method.load_working_state(without_prefix("working.", tensors))
         if self._average is not None:
-            self._average = Average(Tables.from_named(tensors, "mean").clone())
+            self._average = Average(
+                Parameters.from_named(tensors, "mean").clone(), self._average.decay
+            )
         if self.progress.is_at_best:
             self._best = self._copies()
         else:
             self._best = _Best(
-                Tables.from_named(tensors, "best").clone(),
+                Parameters.from_named(tensors, "best").clone(),
                 without_prefix("best-working.", tensors),
                 without_prefix("best-optimizer.", tensors),
             )
@@ -277,7 +281,7 @@ class Trainer:
         """One pass over the facts; the mean loss of a fact."""
         model, total = self.model, 0.0
         for batch in self._batches():
-            loss = self._objective.add_gradient(model.tables, batch, self._gradient)
+            loss = self._loss.add_gradient(model.tables, batch, self._gradient)
             loss += self.method.penalty(model, self._gradient)
             self.method.adjust(model, self._gradient)
             self._optimizer.apply(model.tables, self._gradient)
@@ -285,7 +289,7 @@ class Trainer:
             self.progress.steps += 1
             if self._average is not None:
                 self._average.update(model.tables, self.progress.steps)
-            clear(self._gradient, model.fused)
+            model.backend.clear(self._gradient)
             if not math.isfinite(loss):
                 raise RunError("the loss is no longer finite; lower --learning-rate")
             total += loss * len(batch)
@@ -319,7 +323,7 @@ class Trainer:
         )
 
     @property
-    def _inference_tables(self) -> Tables:
+    def _inference_tables(self) -> Parameters:
         """The tables that would be used for inference if training ended now."""
         return self.model.tables if self._average is None else self._average.tables
 
@@ -359,7 +363,7 @@ def restored(config: RunConfig, tensors: Mapping[str, Tensor]) -> tuple[Model, M
 
 def restore(model: Model, method: Method, tensors: Mapping[str, Tensor]) -> None:
     """Load the tensors of `learned_tensors`."""
-    model.tables = Tables.from_named(tensors, "tables")
+    model.tables = Parameters.from_named(tensors, "tables")
     method.load_state(without_prefix("method.", tensors))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from lkge.backends import backend_for
 from lkge.config import RunConfig
 from lkge.configure import PRESETS, configure
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
-from lkge.models.model import uses_kernels
 from lkge.training.events import Compiling, Listener, ignore
 from lkge.training.loop import Loop
 
@@ -19,7 +19,7 @@ KERNEL_SETTINGS = ("score", "loss", "optimizer", "relation_prediction_weight")
 def warm_up(config: RunConfig, listener: Listener) -> None:
     """Train two tiny snapshots with LKGE, which uses every kernel of its score, loss and optimizer,
     and with the method itself, which may have kernels of its own."""
-    if not uses_kernels(config):
+    if not backend_for(config.training.backend, config.training.device).fused:
         return
     listener(Compiling())
     decisive = {name: config.get(name) for name in KERNEL_SETTINGS}

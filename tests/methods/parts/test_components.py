@@ -9,9 +9,10 @@ import pytest
 import torch
 from hypothesis import config, given
 from hypothesis import strategies as st
-from tests.kernels.made import bytes_of, gradient_of, made_batch, made_tables
+from tests.backends.made import BACKENDS, TORCH, bytes_of, gradient_of, made_batch, made_tables
 from torch import Tensor
 
+from lkge.backends import Backend
 from lkge.methods.parts.components import (
     ATTENTION,
     DividedEncoder,
@@ -19,15 +20,15 @@ from lkge.methods.parts.components import (
     Division,
     FusedDividedMargin,
 )
+from lkge.models.parameters import Parameters
 from lkge.models.scores import ComplEx, TransE, score_named
-from lkge.models.tables import Tables
 
 DIVISION = Division(components=4, active=2)
 Kind = type[DividedMargin] | type[FusedDividedMargin]
 KINDS = pytest.mark.parametrize("kind", [DividedMargin, FusedDividedMargin])
 
 
-def made(seed: int = 0) -> Tables:
+def made(seed: int = 0) -> Parameters:
     tables = made_tables(seed, 9, 3, 8)
     generator = torch.Generator().manual_seed(seed)
     tables.extra = {ATTENTION: torch.randn(6, 4, generator=generator)}
@@ -48,7 +49,7 @@ def top(attention: list[float]) -> list[int]:
     return sorted(sorted(range(4), key=lambda k: -attention[k])[:2])
 
 
-def distance(tables: Tables, s: int, r: int, o: int) -> float:
+def distance(tables: Parameters, s: int, r: int, o: int) -> float:
     """‖ŝ_r + r̂ - ô_r‖₁ with what r sees of s and o."""
     attention = tables.extra[ATTENTION][r].tolist()
     weights, chosen = alphas(attention), top(attention)
@@ -135,10 +136,10 @@ def test_the_number_of_threads_changes_no_byte_of_the_gradient() -> None:
     assert bytes_of(outcomes[0][1]) == bytes_of(outcomes[1][1])
 
 
-@pytest.mark.parametrize("fused", [True, False])
-def test_ranking_sees_what_training_sees(fused: bool) -> None:
+@BACKENDS
+def test_ranking_sees_what_training_sees(backend: Backend) -> None:
     tables = made()
-    encoder = DividedEncoder.of(DIVISION, tables, TransE(), fused)
+    encoder = DividedEncoder.of(DIVISION, tables, TransE(), backend)
     for r in range(6):
         predictor = encoder.at(r)
         for s, o in ((0, 1), (2, 2), (8, 3)):
@@ -159,7 +160,7 @@ def test_what_is_seen_of_complex_rows_scores_as_the_sum_over_chosen_components()
     """With all components chosen and weight one, everything is seen."""
     score, tables = ComplEx(), made_tables(0, 9, 3, 8)
     tables.extra = {ATTENTION: torch.zeros(6, 4)}
-    predictor = DividedEncoder.of(Division(4, 4, reals=2), tables, score, fused=False).at(2)
+    predictor = DividedEncoder.of(Division(4, 4, reals=2), tables, score, backend=TORCH).at(2)
     seen = score.score(predictor.entity[1], predictor.relation[2], predictor.entity[5])
     whole = score.score(tables.entity[1], tables.relation[2], tables.entity[5])
     torch.testing.assert_close(16 * seen, whole)

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lkge.methods.parts.heart import Heart, learned_by_heart, lessons_of
-from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import Entities, answerers
-from tests.kernels.made import made_tables
+from lkge.models.objectives import softmax
+from tests.backends.made import made_tables
 from tests.methods.hand_made import as_facts
 
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.methods.parts import heart as room
-from lkge.models.objectives import softmax
+from lkge.methods.parts.heart import Heart, learned_by_heart, lessons_of
+from lkge.methods.parts.profile import Profile
+from lkge.methods.parts.retelling import Entities, answerers
+from lkge.models.parameters import Parameters, no_parameters
 from lkge.models.scores import Bilinear, ComplEx, DistMult
-from lkge.models.tables import Tables, no_tables
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -37,13 +37,13 @@ def made_facts(seed: int, count: int, entities: int = ENTITIES) -> Facts:
     return np.unique(facts, axis=0).astype(np.int32)
 
 
-def tables_of(entities: int = ENTITIES) -> Tables:
+def tables_of(entities: int = ENTITIES) -> Parameters:
     return made_tables(3, entities, RELATIONS, DIM, scale=0.1)
 
 
 def taught(facts: Facts, score: Bilinear | None = None) -> tuple[Heart, Profile]:
     """A heart that knows these facts, and their profile."""
-    empty = Heart(score or ComplEx(), no_tables(DIM, "cpu"))
+    empty = Heart(score or ComplEx(), no_parameters(DIM, "cpu"))
     known = empty.with_facts(facts, tables_of(), Profile(), np.random.default_rng(0))
     return known, Profile().with_facts(facts)
 
@@ -104,7 +104,7 @@ def test_facts_without_any_rule_are_all_known(score: Bilinear) -> None:
 
 def test_what_was_known_is_kept_when_more_is_learned() -> None:
     facts = [made_facts(seed, 60, entities) for seed, entities in ((1, 40), (2, 50), (3, 60))]
-    known, profile = Heart(ComplEx(), no_tables(DIM, "cpu")), Profile()
+    known, profile = Heart(ComplEx(), no_parameters(DIM, "cpu")), Profile()
     for number, part in enumerate(facts):
         rows = tables_of(40 + 10 * number)
         known = known.with_facts(part, rows, profile, np.random.default_rng(number))
@@ -117,7 +117,7 @@ def test_what_was_known_is_kept_when_more_is_learned() -> None:
 def test_a_heart_apart_has_rows_of_its_own_and_keeps_what_it_knew() -> None:
     """Whatever the model's rows are, and however wide."""
     facts, wide = [made_facts(seed, 60) for seed in (1, 2)], 2 * DIM
-    known, profile = Heart(ComplEx(), no_tables(wide, "cpu"), apart=True), Profile()
+    known, profile = Heart(ComplEx(), no_parameters(wide, "cpu"), apart=True), Profile()
     for number, part in enumerate(facts):
         model_rows = tables_of().map(torch.zeros_like)
         known = known.with_facts(part, model_rows, profile, np.random.default_rng(number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.kernels.made import made_facts
+from tests.backends.made import made_facts
 from tests.methods.plain_encoders import discount, implied
 
 from lkge.data.snapshots import no_facts, with_inverses

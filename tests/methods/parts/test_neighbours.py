@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from tests.kernels.made import made_facts
+from tests.backends.made import made_facts
 from tests.methods.hand_made import as_facts
 
 from lkge.data.snapshots import no_facts, with_inverses

@@ -7,24 +7,24 @@ import math
 import numpy as np
 import pytest
 import torch
-from lkge.methods.parts.recollection import entropies, recollected
-from tests.kernels.made import made_tables
+from tests.backends.made import made_tables
 
 from lkge.methods.parts import recollection
+from lkge.methods.parts.recollection import entropies, recollected
+from lkge.models.parameters import Parameters
 from lkge.models.scores import SCORES, score_named
-from lkge.models.tables import Tables
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def ring(entities: int = 12) -> Tables:
+def ring(entities: int = 12) -> Parameters:
     """Relation 0 leads from each entity to the next, and every other nowhere in particular."""
     turns = torch.arange(entities)[:, None] * torch.arange(1, 5) * (2 * math.pi / entities)
     step = torch.arange(1, 5) * (2 * math.pi / entities)
     rows = torch.cat([turns.cos(), turns.sin()], dim=1)
     relation = torch.zeros(4, 8)
     relation[0] = 6 * torch.cat([step.cos(), step.sin()])
-    return Tables(rows, relation)
+    return Parameters(rows, relation)
 
 
 @pytest.mark.parametrize("name", sorted(SCORES))

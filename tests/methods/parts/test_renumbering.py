@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.kernels.made import batch_of
+from tests.backends.made import batch_of
 
 from lkge.methods.parts.renumbering import renumbered
 

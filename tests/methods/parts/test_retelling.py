@@ -7,31 +7,30 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import POWER, RIVALS, Entities, Retelling, answerers, told
-from tests.kernels.made import made_tables
+from tests.backends.made import BACKENDS, made_tables
 from tests.methods.hand_made import PAST, as_facts
 
+from lkge.backends import Backend
+from lkge.backends import torch_softmax as room
 from lkge.config import RunConfig
 from lkge.data.batches import batches, sample_candidates
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.methods.parts import retelling as retelling_room
 from lkge.models.model import Model
-from lkge.models.objectives import softmax as room
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import SCORES, Score, score_named
-from lkge.models.tables import Gradient, Tables
 
 ONE_TO_MANY = as_facts([(0, 0, 1), (0, 0, 2), (0, 0, 3), (4, 2, 1)])
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def teacher_of(name: str, tables: Tables, fused: bool = True) -> TablePredictor:
-    return TablePredictor.of(tables, score_named(name), fused)
+def teacher_of(name: str, tables: Parameters, backend: Backend = True) -> TablePredictor:
+    return TablePredictor.of(tables, score_named(name), backend)
 
 
-def scores_of(score: Score, tables: Tables, head: int, relation: int) -> list[float]:
+def scores_of(score: Score, tables: Parameters, head: int, relation: int) -> list[float]:
     """One fact at a time."""
     entity = score.prepare_entities(tables.entity)
     between = score.prepare_relations(tables.relation)[relation]
@@ -47,16 +46,16 @@ def everyone(entities: int, relations: int) -> list[Entities]:
 
 
 @pytest.mark.parametrize("name", sorted(SCORES))
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@BACKENDS
 @pytest.mark.parametrize("most", [1, 1 << 24], ids=["many blocks", "one block"])
 @pytest.mark.parametrize("known", [True, False], ids=["who has answered", "everyone"])
 def test_a_question_has_as_many_answers_as_it_had_and_they_are_the_best(
-    name: str, fused: bool, most: int, known: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, backend: Backend, most: int, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "MOST_NUMBERS", most)
     tables, profile = made_tables(1, 9, 2, 8, scale=1.0), Profile().with_facts(ONE_TO_MANY)
     among = answerers(profile, 4) if known else everyone(9, 4)
-    facts = all_told(teacher_of(name, tables, fused), profile, among)
+    facts = all_told(teacher_of(name, tables, backend), profile, among)
     assert len(np.unique(facts, axis=0)) == len(facts) == 2 * len(ONE_TO_MANY)
     for (head, relation), count in zip(
         profile.questions.tolist(), profile.counts.tolist(), strict=True
@@ -85,7 +84,7 @@ def ring_and_teacher() -> tuple[Facts, TablePredictor]:
     turns = torch.arange(12)[:, None] * torch.arange(1, 5) * (2 * torch.pi / 12)
     step = torch.arange(1, 5) * (2 * torch.pi / 12)
     forth, back = torch.cat([step.cos(), step.sin()]), torch.cat([step.cos(), -step.sin()])
-    tables = Tables(torch.cat([turns.cos(), turns.sin()], dim=1), torch.stack([forth, back]))
+    tables = Parameters(torch.cat([turns.cos(), turns.sin()], dim=1), torch.stack([forth, back]))
     ring = as_facts([(k, 0, (k + 1) % 12) for k in range(12)])
     return ring, teacher_of("rotate", tables)
 
@@ -185,7 +184,7 @@ def test_told_facts_add_their_share_of_the_gradient(
     new, gradient = Gradient.like(model.tables), Gradient.like(model.tables)
     (batch,) = batches(with_inverses(ONE_TO_MANY), 8, model.negatives, 12, np.random.default_rng(3))
     for each in (new, gradient):
-        model.objective.add_gradient(model.tables, batch, each)
+        model.loss.add_gradient(model.tables, batch, each)
     loss = retelling.add_gradient(model, 0.3, 1, gradient, np.random.default_rng(4))
 
     generator, old, facts = (
@@ -194,7 +193,7 @@ def test_told_facts_add_their_share_of_the_gradient(
         retelling.facts(1),
     )
     (batch,) = batches(facts, len(facts), model.negatives, 12, generator, sharing)
-    assert loss == pytest.approx(0.3 * model.objective.add_gradient(model.tables, batch, old))
+    assert loss == pytest.approx(0.3 * model.loss.add_gradient(model.tables, batch, old))
     for part, mine, yours in zip(gradient, new, old, strict=True):
         expected = mine.values + 0.3 * yours.values
         torch.testing.assert_close(part.values, expected, rtol=1e-4, atol=1e-6)

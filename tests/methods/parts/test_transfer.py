@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.kernels.made import made_tables
+from tests.backends.made import made_tables
 from tests.methods import plain_python as paper
 from tests.methods.hand_made import NEW, as_facts, plain
 
 from lkge.data.snapshots import no_facts
 from lkge.methods.parts.transfer import transfer
+from lkge.models.parameters import Parameters, no_parameters
 from lkge.models.scores import SCORES, TransE, score_named
-from lkge.models.tables import Tables, no_tables
 
 
-def grown_from(old: Tables) -> Tables:
+def grown_from(old: Parameters) -> Parameters:
     return old.grown_to(made_tables(9, 10, 3, 4))
 
 
@@ -37,8 +37,8 @@ def test_new_rows_start_where_old_rows_put_them() -> None:
 def test_the_mean_counts_facts_with_old_rows_alone() -> None:
     """Entity 2 is new: one fact with an old row at 1, one with an old row at 4, one with entity 3,
     which is new as well."""
-    old = Tables(torch.tensor([[1.0], [4.0]]), torch.tensor([[0.5], [-0.5]]))
-    tables = old.grown_to(Tables(torch.full((4, 1), 100.0), torch.zeros(2, 1)))
+    old = Parameters(torch.tensor([[1.0], [4.0]]), torch.tensor([[0.5], [-0.5]]))
+    tables = old.grown_to(Parameters(torch.full((4, 1), 100.0), torch.zeros(2, 1)))
     facts = as_facts([(2, 0, 0), (1, 0, 2), (2, 0, 3)])
     after = transfer(TransE(), facts, tables, old)
     assert after.entity.tolist() == [[1.0], [4.0], [(0.5 + 4.5) / 2], [100.0]]
@@ -52,7 +52,7 @@ def test_inverse_relations_are_opposite() -> None:
 
 def test_without_old_rows_or_facts_nothing_is_transferred() -> None:
     tables = made_tables(9, 10, 3, 4)
-    for facts, old in [(as_facts(NEW), no_tables(4)), (no_facts(), made_tables(1, 5, 2, 4))]:
+    for facts, old in [(as_facts(NEW), no_parameters(4)), (no_facts(), made_tables(1, 5, 2, 4))]:
         after = transfer(TransE(), facts, tables, old)
         assert torch.equal(after.entity, tables.entity)
         assert torch.equal(after.relation, tables.relation)

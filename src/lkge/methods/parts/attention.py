@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from lkge.backends import Backend
 from lkge.data.snapshots import inverse_of
 from lkge.methods.parts.inductive import or_own, transitions
 from lkge.methods.parts.neighbours import Neighbourhoods
@@ -20,9 +22,9 @@ from lkge.models.encoders import (
     segment_softmax,
     segment_sums,
 )
+from lkge.models.parameters import Parameters, index
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Score
-from lkge.models.tables import Tables
 
 QUERY, FROM_QUERY, FROM_NEIGHBOUR, VECTOR = "query", "from_query", "from_neighbour", "vector"
 TOGETHER = 1 << 25
@@ -35,19 +37,6 @@ class Logic:
 
     implies: Tensor
     discount: Tensor
-
-
-class Attends(Protocol):
-    """The neighbours of some entities, and what is learned of how they are attended to."""
-
-    def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
-        """Σ α T for each of the entities (k,), asked about the query relation of each (k,);
-        zero without neighbours. Shape (k, d)."""
-        ...
-
-    def all_rows(self, queries: Tensor) -> Tensor:
-        """`rows` of all n entities, asked about each of some queries (q,); shape (q, n, d)."""
-        ...
 
 
 class Weighed(NamedTuple):
@@ -72,7 +61,7 @@ class Attention:
     vector: Tensor
 
     @classmethod
-    def of(cls, score: Score, tables: Tables, near: Neighbourhoods, logic: Logic) -> Attention:
+    def of(cls, score: Score, tables: Parameters, near: Neighbourhoods, logic: Logic) -> Attention:
         """The attention that the tables hold."""
         moved, own = transitions(score, tables, near), tables.extra
         keys, queries = moved @ own[FROM_NEIGHBOUR].T, own[QUERY] @ own[FROM_QUERY].T
@@ -89,11 +78,12 @@ class Attention:
         return Weighed(places, starts, blended(logits, logic, segments, len(entities)))
 
     def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
-        """See `Attends`."""
+        """Σ α T for each of the entities (k,), for the query relation of each (k,); zero without
+        neighbours. Shape (k, d)."""
         return segment_sums(self.moved, *self.weigh(entities, queries))
 
     def all_rows(self, queries: Tensor) -> Tensor:
-        """See `Attends`."""
+        """`rows` of all n entities, for each of some queries (q,); shape (q, n, d)."""
         every = torch.arange(len(self.near), device=queries.device)
         rows = self.rows(every.repeat(len(queries)), queries.repeat_interleave(len(every)))
         return rows.view(len(queries), len(every), -1)
@@ -111,11 +101,11 @@ class AttentiveEncoder:
     """All entities as each query relation sees them: subjects are asked about r, candidates about
     r⁻¹. What was found for the last relation that was asked alone is kept."""
 
-    attention: Attends
+    attention: Attention
     counts: Tensor
-    tables: Tables
+    tables: Parameters
     score: Score
-    fused: bool
+    backend: Backend
     _last: dict[int, Tensor] = field(default_factory=dict)
 
     def at(self, relation: int) -> TablePredictor:
@@ -137,14 +127,14 @@ class AttentiveEncoder:
     def _predictor(self, encoded: Mapping[int, Tensor], relation: int) -> TablePredictor:
         candidates, subjects = encoded[inverse_of(relation)], encoded[relation]
         relations = self.tables.relation
-        return TablePredictor(candidates, relations, self.score, self.fused, subject=subjects)
+        return TablePredictor(candidates, relations, self.score, self.backend, subject=subjects)
 
     def _encoded(self, relations: Sequence[int]) -> dict[int, Tensor]:
         """All entities, (n, d), as each of some relations and their inverses sees them."""
         queries = sorted({query for r in relations for query in (r, inverse_of(r))})
         own, device = self.tables.entity, self.counts.device
         every = torch.arange(len(own), device=device)
-        all_rows = self.attention.all_rows(torch.tensor(queries, device=device))
+        all_rows = self.attention.all_rows(index(np.array(queries), device))
         return {
             query: self.score.prepare_entities(or_own(rows, self.counts, own, every))
             for query, rows in zip(queries, all_rows, strict=True)

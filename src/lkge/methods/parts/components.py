@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from lkge.backends import Backend
+from lkge.backends.torch_losses import as_tensors
 from lkge.data.batches import Batch
-from lkge.kernels import components as kernel
-from lkge.methods.parts.renumbering import renumbered
 from lkge.models.losses import margin_loss
-from lkge.models.objectives import as_tensors
-from lkge.models.objectives.margin import margin_objective
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Score
-from lkge.models.tables import Gradient, Tables
 
 ATTENTION = "attention"
 """The table of a_r, (2m, K)."""
@@ -57,11 +54,6 @@ class Division:
         weights = torch.cat([alphas.repeat_interleave(size, dim=-1)] * self.reals, dim=-1)
         return self.seen(rows, chosen) * weights
 
-    def choice(self, chosen: Tensor, alphas: Tensor, rows: Tensor) -> kernel.Choice:
-        """What `top` has chosen, for kernels on rows (…, d)."""
-        size = rows.shape[-1] // (self.components * self.reals)
-        return kernel.Choice(chosen.numpy(), alphas.detach().numpy(), self.reals, size)
-
 
 class DividedMargin:
     """The margin loss on what relations see of entities, and how far attention is from the top n:
@@ -72,11 +64,11 @@ class DividedMargin:
         self.score = score
         self.margin = margin
 
-    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
-        """See `Objective`."""
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `Loss`."""
         facts, corruptions, corrupt_object = as_tensors(batch, tables.entity.device)
         entities, places = torch.unique(
-            torch.cat([facts[:, [0, 2]], corruptions], dim=1), return_inverse=True
+            torch.cat([facts[:, ::2], corruptions], dim=1), return_inverse=True
         )
         relations, used = torch.unique(facts[:, 1], return_inverse=True)
         entity = tables.entity[entities].requires_grad_()
@@ -104,59 +96,6 @@ class DividedMargin:
         return float(loss.detach())
 
 
-class FusedDividedMargin:
-    """The twin of `DividedMargin` on CPU: each entity that a relation of the batch sees is a row of
-    its own, made and differentiated by kernels; the margin loss is that of whole rows."""
-
-    def __init__(self, division: Division, score: Score, margin: float) -> None:
-        self.division = division
-        self.objective = margin_objective(score, margin, fused=True)
-
-    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
-        """See `Objective`."""
-        used = batch.facts[:, 1]
-        asked, seen = renumbered(batch, used, used)
-        entities, queries = np.ascontiguousarray(asked.T)
-        relation = tables.relation.detach().requires_grad_()
-        attention = tables.extra[ATTENTION].detach().requires_grad_()
-
-        chosen, alphas = self.division.top(attention)
-        choice = self.division.choice(chosen, alphas, tables.entity)
-        parts = self.division.seen(relation, chosen)
-        spread = (1 - alphas.sum(-1))[torch.from_numpy(used).long()].mean()
-        encoded = Tables(seen_of(tables.entity, entities, queries, choice), parts.detach())
-        on = Gradient.like(encoded)
-        loss = self.objective.add_gradient(encoded, seen, on)
-        on_alphas = kernel.seen_gradient(
-            tables.entity.numpy(),
-            entities,
-            queries,
-            choice,
-            on.entity.values.numpy(),
-            gradient.entity.values.numpy(),
-            gradient.entity.touched.numpy(),
-        )
-        flows = torch.autograd.grad(
-            [parts, alphas, spread],
-            [relation, attention],
-            [on.relation.values, torch.from_numpy(on_alphas), torch.ones_like(spread)],
-        )
-        relations = on.relation.rows()
-        gradient.relation.add(relations, flows[0][relations])
-        gradient.extra[ATTENTION].add(relations, flows[1][relations])
-        return loss + float(spread.detach())
-
-
-def seen_of(
-    entity: Tensor, entities: kernel.Places, queries: kernel.Places, choice: kernel.Choice
-) -> Tensor:
-    """`Division.weighted` of entities (k,) as their queries (k,) see them, by a kernel."""
-    width = choice.reals * choice.chosen.shape[1] * choice.size
-    out = entity.new_empty(len(entities), width)
-    kernel.seen(entity.numpy(), entities, queries, *choice, out.numpy())
-    return out
-
-
 @dataclass(frozen=True)
 class DividedEncoder:
     """Entities (n, d) as each relation sees them; `relation` are the prepared parts of relations
@@ -168,29 +107,24 @@ class DividedEncoder:
     chosen: Tensor
     alphas: Tensor
     score: Score
-    fused: bool
+    backend: Backend
 
     @classmethod
-    def of(cls, division: Division, tables: Tables, score: Score, fused: bool) -> DividedEncoder:
+    def of(
+        cls, division: Division, tables: Parameters, score: Score, backend: Backend
+    ) -> DividedEncoder:
         """Freeze a copy of the tables."""
         chosen, alphas = division.top(tables.extra[ATTENTION])
         relation = score.prepare_relations(division.seen(tables.relation, chosen))
-        return cls(division, tables.entity.clone(), relation, chosen, alphas, score, fused)
+        return cls(division, tables.entity.clone(), relation, chosen, alphas, score, backend)
 
     def at(self, relation: int) -> TablePredictor:
         """See `RelationEncoder`."""
-        entity = self.score.prepare_entities(self._seen_by(relation))
-        return TablePredictor(entity, self.relation, self.score, self.fused)
+        own = slice(relation, relation + 1)
+        seen = self.division.weighted(self.entity, self.chosen[own], self.alphas[own])
+        entity = self.score.prepare_entities(seen)
+        return TablePredictor(entity, self.relation, self.score, self.backend)
 
     def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
         """See `RelationEncoder`."""
         return map(self.at, relations)
-
-    def _seen_by(self, relation: int) -> Tensor:
-        """All entities, (n, n·d/K)."""
-        if not self.fused:
-            own = slice(relation, relation + 1)
-            return self.division.weighted(self.entity, self.chosen[own], self.alphas[own])
-        entities = np.arange(len(self.entity))
-        choice = self.division.choice(self.chosen, self.alphas, self.entity)
-        return seen_of(self.entity, entities, np.full_like(entities, relation), choice)

@@ -6,31 +6,31 @@ import numpy as np
 import torch
 
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
-from lkge.models.tables import Tables
+from lkge.models.parameters import Parameters
 
 
-def no_counts() -> Tables:
+def no_counts() -> Parameters:
     """Counts before the first snapshot."""
-    return Tables(torch.zeros(0), torch.zeros(0))
+    return Parameters(torch.zeros(0), torch.zeros(0))
 
 
-def fact_counts(facts: Facts, snapshot: Snapshot) -> Tables:
+def fact_counts(facts: Facts, snapshot: Snapshot) -> Parameters:
     """|N(x)| for each entity (n,) and relation (2m,), float32. A fact counts for its subject, its
     object, its relation and its relation's inverse."""
     edges = torch.from_numpy(with_inverses(facts)).long()
-    return Tables(
+    return Parameters(
         torch.bincount(edges[:, 0], minlength=snapshot.num_entities).float(),
         torch.bincount(edges[:, 1], minlength=2 * snapshot.num_relations).float(),
     )
 
 
-def num_facts(counts: Tables) -> int:
+def num_facts(counts: Parameters) -> int:
     """The facts behind the counts: each has counted for two entities. Where the rows at hand are
     not all of a graph, those that are theirs."""
     return int(counts.entity.sum(dtype=torch.float64)) // 2
 
 
-def nothing_new(facts: Facts, counts: Tables) -> float:
+def nothing_new(facts: Facts, counts: Parameters) -> float:
     """The share of `facts` whose entities and relation have all been counted before."""
     if not len(facts):
         return 0.0
@@ -41,7 +41,7 @@ def nothing_new(facts: Facts, counts: Tables) -> float:
     return float(known.mean())
 
 
-def without(counts: Tables, facts: Facts) -> Tables:
+def without(counts: Parameters, facts: Facts) -> Parameters:
     """Counts that no longer contain `facts`; none falls below zero."""
     edges = torch.from_numpy(with_inverses(facts)).long()
     gone = counts.map(torch.zeros_like)
@@ -50,6 +50,6 @@ def without(counts: Tables, facts: Facts) -> Tables:
     return counts.map(lambda count, lost: (count - lost).clamp(min=0), gone)
 
 
-def padded(counts: Tables, like: Tables) -> Tables:
+def padded(counts: Parameters, like: Parameters) -> Parameters:
     """Counts with zeros for rows that they do not have yet."""
     return counts.grown_to(like.map(torch.zeros_like))

@@ -22,17 +22,16 @@ from torch.nn import functional
 from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
-from lkge.kernels.rows import RowGradient
 from lkge.methods.base import Method, State
 from lkge.methods.parts.neighbours import Neighbourhoods
 from lkge.methods.parts.renumbering import Ints, renumbered
 from lkge.models.encoders import project
-from lkge.models.model import ENCODE, NEIGHBOURS, Model, stream, xavier_tables
-from lkge.models.objectives import Objective
+from lkge.models.losses import Loss
+from lkge.models.model import ENCODE, NEIGHBOURS, Model, stream, xavier_parameters
+from lkge.models.parameters import Gradient, Parameters, RowGradient, host, index
 from lkge.models.scores import Score
-from lkge.models.tables import Gradient, Tables
 
-Encode = Callable[[Tables, Tensor, Tensor], Tensor]
+Encode = Callable[[Parameters, Tensor, Tensor], Tensor]
 """Rows (k, d) of entities (k,) as each looks to a query relation (k,), from tables."""
 
 TRANSITION = "transition"
@@ -69,11 +68,11 @@ class Inductive(Method, ABC):
         """Random tables of its own, before the first snapshot."""
 
     @abstractmethod
-    def encode(self, score: Score, tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+    def encode(self, score: Score, tables: Parameters, entities: Tensor, queries: Tensor) -> Tensor:
         """Rows (k, d) of entities (k,) as each looks to its query relation (k,)."""
 
     @abstractmethod
-    def vectors(self, score: Score, tables: Tables, entities: Tensor) -> Tensor:
+    def vectors(self, score: Score, tables: Parameters, entities: Tensor) -> Tensor:
         """Rows (k, d) of new entities (k,), with which they are neighbours of others."""
 
     def retract(self, facts: Facts) -> None:
@@ -95,13 +94,13 @@ class Inductive(Method, ABC):
         """D_1, and nothing afterwards."""
         return snapshot.train if snapshot.index == 0 else no_facts()
 
-    def objective(self, model: Model) -> Objective:
+    def loss(self, model: Model) -> Loss:
         """The model's loss, on encoded entities."""
 
-        def encode(tables: Tables, entities: Tensor, queries: Tensor) -> Tensor:
+        def encode(tables: Parameters, entities: Tensor, queries: Tensor) -> Tensor:
             return self.encode(model.score, tables, entities, queries)
 
-        return EncodedObjective(model.objective, encode, self.sees_query)
+        return EncodedLoss(model.loss, encode, self.sees_query)
 
     def negatives(self, model: Model) -> int:
         """Some, whatever the loss: not all entities can be encoded for each batch."""
@@ -128,7 +127,8 @@ class Inductive(Method, ABC):
         """Neighbourhoods from D_1, and tables to learn."""
         size = 2 * snapshot.num_relations
         self.trained = torch.from_numpy(np.bincount(edges[:, 1], minlength=size) > 0).byte()
-        model.tables.relation[self.trained == 0] = self._identity(model)
+        untrained = (self.trained == 0).to(self.run.training.device)
+        model.tables.relation[untrained] = self._identity(model)
         self.near = self._sampled(edges, snapshot, 0)
         drawn = self.drawn(snapshot.num_relations, stream(self.run.training.seed, ENCODE))
         model.tables.extra = {name: t.to(self.run.training.device) for name, t in drawn.items()}
@@ -151,18 +151,18 @@ class Inductive(Method, ABC):
         self.near = self.near.joined(
             Neighbourhoods.none(snapshot.num_entities, self.run.training.device)
         )
-        edges = edges[(edges[:, 0] >= first) & self.trained.bool().numpy()[edges[:, 1]]]
+        edges = edges[(edges[:, 0] >= first) & host(self.trained.bool())[edges[:, 1]]]
         turn = 0
         while len(usable := edges[self._usable(edges)]):
             self.near = self.near.joined(self._sampled(usable, snapshot, turn))
-            new = torch.from_numpy(np.unique(usable[:, 0])).long().to(self.run.training.device)
+            new = index(np.unique(usable[:, 0]), self.run.training.device)
             with torch.no_grad():
                 model.tables.entity[new] = self.vectors(model.score, model.tables, new)
             turn += 1
 
     def _usable(self, edges: Facts) -> NDArray[np.bool_]:
         """Whether a fact leads from an entity without a vector to one that has one."""
-        encoded = (self.near.counts > 0).cpu().numpy()
+        encoded = host(self.near.counts > 0)
         usable: NDArray[np.bool_] = ~encoded[edges[:, 0]] & encoded[edges[:, 2]]
         return usable
 
@@ -173,22 +173,21 @@ class Inductive(Method, ABC):
         ).to(self.run.training.device)
 
 
-class EncodedObjective:
+class EncodedLoss:
     """Another objective on encoded rows, differentiated through the encoder by torch."""
 
-    def __init__(self, objective: Objective, encode: Encode, sees_query: bool) -> None:
+    def __init__(self, objective: Loss, encode: Encode, sees_query: bool) -> None:
         self.objective = objective
         self._encode = encode
         self._sees_query = sees_query
 
-    def add_gradient(self, tables: Tables, batch: Batch, gradient: Gradient) -> float:
-        """See `Objective`. An entity that is encoded anew for each relation is as many rows."""
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `Loss`. An entity that is encoded anew for each relation is as many rows."""
         asked, seen = renumbered(batch, *self._queries(batch.facts[:, 1]))
-        device = tables.entity.device
-        entities, queries = torch.from_numpy(asked).to(device).T
+        entities, queries = index(asked, tables.device).T
         variables = tables.map(lambda table: table.detach().requires_grad_())
         rows = self._encode(variables, entities, queries)
-        encoded = Tables(rows.detach(), tables.relation)
+        encoded = Parameters(rows.detach(), tables.relation)
         on_rows = RowGradient.like(encoded.entity)
         loss = self.objective.add_gradient(encoded, seen, Gradient(on_rows, gradient.relation))
         names = sorted(tables.extra)
@@ -208,7 +207,7 @@ class EncodedObjective:
         return np.zeros_like(relations), np.zeros_like(relations)
 
 
-def transitions(score: Score, tables: Tables, near: Neighbourhoods) -> Tensor:
+def transitions(score: Score, tables: Parameters, near: Neighbourhoods) -> Tensor:
     """x̂_o - (ŵ_r·x̂_o) ŵ_r for each distinct neighbour (r, o), (p, d). ŵ is w / ‖w‖₂; x̂ is prepared
     for the score, so that learned and encoded rows have one scale."""
     rows = score.prepare_entities(tables.entity)
@@ -232,5 +231,5 @@ def grown(table: Tensor, size: int) -> Tensor:
 
 
 def xavier(rows: int, dim: int, generator: np.random.Generator) -> Tensor:
-    """A table (rows, dim) by the rule of `xavier_tables`."""
-    return xavier_tables(rows, 0, dim, generator).entity
+    """A table (rows, dim) by the rule of `xavier_parameters`."""
+    return xavier_parameters(rows, 0, dim, generator).entity

@@ -12,19 +12,19 @@ import torch
 from torch import Tensor
 
 from lkge.data.snapshots import Facts, with_inverses
+from lkge.models.parameters import Parameters, index
 from lkge.models.scores import Score
-from lkge.models.tables import Tables
 
 
-def transfer(score: Score, facts: Facts, tables: Tables, old: Tables) -> Tables:
+def transfer(score: Score, facts: Facts, tables: Parameters, old: Parameters) -> Parameters:
     """`tables`, grown from `old`, with its new rows set from the old rows around them."""
-    edges = torch.from_numpy(with_inverses(facts)).long().to(tables.entity.device)
+    edges = index(with_inverses(facts), tables.device)
     subjects, relations, objects = edges.T
     old_subject, old_object = subjects < len(old.entity), objects < len(old.entity)
     old_relation = relations < len(old.relation)
     for_entities = ~old_subject & old_relation & old_object
     for_relations = old_subject & ~old_relation & old_object
-    return Tables(
+    return Parameters(
         _with_means(
             tables.entity,
             subjects[for_entities],

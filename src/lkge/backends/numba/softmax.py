@@ -1,0 +1,375 @@
+"""Softmax over all entities by matrix products, for bilinear scores on the CPU.
+
+A block of queries is worked on at a time. The scores of a block stay in the cache: they are
+computed there, become exponentials there, and are used up by two more products. Nothing of size
+(queries × candidates) is ever held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lkge.backends.numba.jit import Scratch
+from lkge.backends.numba.updates import add_rows, scatter
+from lkge.backends.torch_softmax import DistillationLoss, RelationPrediction, SoftmaxLoss
+from lkge.data.batches import Batch
+from lkge.data.snapshots import Facts
+from lkge.models.parameters import Gradient, Parameters, RowGradient
+from lkge.models.queries import GroupedQueries
+from lkge.models.scores import Bilinear
+
+BLOCK_BYTES = 16 << 20
+"""Scores of a block: as much as a shared cache holds beside the rows it is made of."""
+STEP = 16
+"""Rows of scores are this many floats apart, or a multiple: a whole line of the cache."""
+
+
+@dataclass(frozen=True)
+class QueryGradient:
+    """Queries (h, r, ·), q of them, as vectors h·r (q, d) of a bilinear score, and the gradient on
+    these vectors, to be filled in.
+
+    As f(h, r, t) = ⟨h·r, t⟩, a gradient g on the vector h·r is `towards(r, g)` on h and
+    `towards(h, g)` on r.
+    """
+
+    score: Bilinear
+    queries: Facts
+    head: Tensor
+    relation: Tensor
+    vectors: Tensor
+    on_vectors: Tensor
+
+    @classmethod
+    def of(
+        cls, score: Bilinear, tables: Parameters, queries: Facts, scratch: Scratch
+    ) -> QueryGradient:
+        """The queries of facts (q, ≥ 2), whatever their objects."""
+        rows = torch.from_numpy(queries).long()
+        head = tables.entity.index_select(0, rows[:, 0])
+        relation = tables.relation.index_select(0, rows[:, 1])
+        vectors = score.compose(head, relation)
+        on_vectors = torch.from_numpy(scratch.take("on queries", *vectors.shape))
+        return cls(score, queries, head, relation, vectors, on_vectors)
+
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """The gradient on heads and on relations, both (q, d)."""
+        return (
+            self.score.towards(self.relation, self.on_vectors),
+            self.score.towards(self.head, self.on_vectors),
+        )
+
+    def add_gradient(self, gradient: Gradient) -> None:
+        """Add the gradient on heads and relations."""
+        on_head, on_relation = self.factors()
+        add_scattered(gradient.entity, self.queries[:, 0], on_head)
+        add_scattered(gradient.relation, self.queries[:, 1], on_relation)
+
+
+def add_scattered(part: RowGradient, rows: NDArray[np.int32], values: Tensor) -> None:
+    """Add values (b, d) to rows (b,) that may repeat, one after the other."""
+    scatter(part.values.numpy(), rows, values.numpy())
+    part.touched[torch.from_numpy(rows).long()] = 1
+
+
+@dataclass(frozen=True)
+class CandidateRows:
+    """Rows (n, d) of the candidates of a batch, the gradient on them, (n, d), to be added to, and
+    the importance weight of each, (n,), where that is not one."""
+
+    rows: Tensor
+    on_rows: Tensor
+    places: Tensor | None = None
+    importance: Tensor | None = None
+
+    @classmethod
+    def of(cls, tables: Parameters, batch: Batch, gradient: Gradient) -> CandidateRows:
+        """All entities, or the sample of the batch."""
+        if batch.sample is None:
+            return cls(tables.entity, gradient.entity.values)
+        places = torch.from_numpy(batch.sample.entities)
+        rows = tables.entity.index_select(0, places)
+        importance = torch.from_numpy(batch.sample.importance)
+        return cls(rows, torch.zeros_like(rows), places, importance)
+
+    def numbers_of(self, entities: NDArray[np.int32]) -> Tensor:
+        """The rows of entities, (b,) each."""
+        wanted = torch.from_numpy(entities).long()
+        return wanted if self.places is None else torch.searchsorted(self.places, wanted)
+
+    def add_gradient(self, part: RowGradient) -> None:
+        """Add the gradient on these rows, if it is not there yet."""
+        if self.places is None:
+            part.touched.fill_(1)
+        else:
+            add_rows(
+                part.values.numpy(), part.touched.numpy(), self.places.numpy(),
+                self.on_rows.numpy(),
+            )  # fmt: skip
+
+
+class FusedSoftmax(SoftmaxLoss):
+    """`SoftmaxLoss` by three matrix products, without a second copy of the scores; facts with the
+    same query share one row of scores."""
+
+    score: Bilinear
+
+    def __init__(self, score: Bilinear, smoothing: float = 0.0) -> None:
+        super().__init__(score, smoothing)
+        self._scratch = Scratch()
+
+    def add_over_all(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `SoftmaxLoss`."""
+        grouped = GroupedQueries.of(batch.facts)
+        candidates = CandidateRows.of(tables, batch, gradient)
+        queries = QueryGradient.of(self.score, tables, grouped.distinct, self._scratch)
+        loss = softmax_gradient(
+            queries.vectors, candidates.rows, torch.from_numpy(grouped.bounds),
+            candidates.numbers_of(grouped.targets), self.smoothing, 1 / len(batch),
+            queries.on_vectors, candidates.on_rows, self._scratch, candidates.importance,
+        )  # fmt: skip
+        candidates.add_gradient(gradient.entity)
+        queries.add_gradient(gradient)
+        return loss
+
+    def add_squares_over_all(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
+        """See `SoftmaxLoss`. The head of a fact is a candidate, too: its gradient is the sum of
+        the two."""
+        facts = torch.from_numpy(batch.facts).long()
+        queries = QueryGradient.of(self.score, tables, batch.facts, self._scratch)
+        as_candidates = softmax_squares(
+            queries.vectors, tables.entity, facts[:, 2], self.smoothing, facts[:, 0],
+            queries.on_vectors, squares.entity, self._scratch,
+        )  # fmt: skip
+        on_head, on_relation = queries.factors()
+        more = (on_head + 2 * as_candidates) * on_head
+        scatter(squares.entity.numpy(), batch.facts[:, 0], more.numpy())
+        scatter(squares.relation.numpy(), batch.facts[:, 1], on_relation.square().numpy())
+
+
+class FusedRelationPrediction(RelationPrediction):
+    """`RelationPrediction` by matrix products.
+
+    f(h, r', t) = ⟨q, r'⟩ with q = `towards(h, t)`, and a gradient g on q is `towards(g, t)` on h
+    and h·g on t.
+    """
+
+    score: Bilinear
+
+    def __init__(self, score: Bilinear, weight: float) -> None:
+        super().__init__(score, weight)
+        self._scratch = Scratch()
+
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `Loss`."""
+        facts = torch.from_numpy(batch.facts).long()
+        head, tail = tables.entity[facts[:, 0]], tables.entity[facts[:, 2]]
+        queries = self.score.towards(head, tail)
+        on_queries = torch.from_numpy(self._scratch.take("on queries", *queries.shape))
+        loss = softmax_gradient(
+            queries, tables.relation, torch.arange(len(batch) + 1), facts[:, 1], 0.0,
+            self.weight / len(batch), on_queries, gradient.relation.values, self._scratch,
+        )  # fmt: skip
+        on_head, on_tail = (
+            self.score.towards(on_queries, tail),
+            self.score.compose(head, on_queries),
+        )
+        add_scattered(gradient.entity, batch.facts[:, 0], on_head)
+        add_scattered(gradient.entity, batch.facts[:, 2], on_tail)
+        gradient.relation.touched.fill_(1)
+        return loss
+
+
+class FusedDistillation(DistillationLoss):
+    """`DistillationLoss` by four matrix products."""
+
+    score: Bilinear
+
+    def __init__(self, score: Bilinear, teacher: Parameters) -> None:
+        super().__init__(score, teacher)
+        self._scratch = Scratch()
+
+    def add_gradient(
+        self, tables: Parameters, queries: Facts, weights: Tensor, gradient: Gradient
+    ) -> float:
+        """See `Distillation`."""
+        own = QueryGradient.of(self.score, tables, queries, self._scratch)
+        rows = torch.from_numpy(queries).long()
+        teaching = self.score.compose(
+            self.teacher.entity[rows[:, 0]], self.teacher.relation[rows[:, 1]]
+        )
+        loss = distillation_gradient(
+            own.vectors, tables.entity, teaching, self.teacher.entity, weights, own.on_vectors,
+            gradient.entity.values, self._scratch,
+        )  # fmt: skip
+        gradient.entity.touched.fill_(1)
+        own.add_gradient(gradient)
+        return loss
+
+
+class Block(NamedTuple):
+    """Queries `part`: their probabilities of all candidates, (b, n), to be overwritten as
+    needed."""
+
+    part: slice
+    probabilities: Tensor
+
+
+def probability_blocks(queries: Tensor, candidates: Tensor, scratch: Scratch) -> Iterator[Block]:
+    """softmax(queries @ candidates.T) in blocks; each is valid until the next is asked for.
+
+    Shapes: queries (q, d), candidates (n, d), both float32 on CPU.
+    """
+    for part, scores in _score_blocks(queries, candidates, scratch):
+        sums, _ = _exponentiate(scores)
+        yield Block(part, scores.div_(sums[:, None]))
+
+
+def _score_blocks(
+    queries: Tensor, candidates: Tensor, scratch: Scratch
+) -> Iterator[tuple[slice, Tensor]]:
+    """queries @ candidates.T in blocks."""
+    size = max(STEP, BLOCK_BYTES // (4 * _width(candidates)) // STEP * STEP)
+    for start in range(0, len(queries), size):
+        part = slice(start, min(start + size, len(queries)))
+        yield part, _scores("scores", queries[part], candidates, scratch)
+
+
+def _scores(name: str, queries: Tensor, candidates: Tensor, scratch: Scratch) -> Tensor:
+    """queries @ candidates.T in the buffer of that name."""
+    buffer = torch.from_numpy(scratch.take(name, len(queries), _width(candidates)))
+    return torch.mm(queries, candidates.T, out=buffer[:, : len(candidates)])
+
+
+def _width(candidates: Tensor) -> int:
+    return -(-len(candidates) // STEP) * STEP
+
+
+def _exponentiate(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores (b, n) become the exponentials of what they are below the highest; the sums of these,
+    and log Σ exp score, both (b,)."""
+    highest = scores.amax(dim=1, keepdim=True)
+    sums = scores.sub_(highest).exp_().sum(dim=1)
+    return sums, highest.squeeze(1) + sums.log()
+
+
+def softmax_gradient(
+    queries: Tensor,
+    candidates: Tensor,
+    bounds: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    weight: float,
+    on_queries: Tensor,
+    on_candidates: Tensor,
+    scratch: Scratch,
+    importance: Tensor | None = None,
+) -> float:
+    """The loss weight · Σ_b -Σ_e y_be log p_be, with p = softmax(queries @ candidates.T) and
+    y_b = (1 - ε) on the target of b, and ε/n on every candidate. Where candidates are a sample, the
+    exponential of each is multiplied by its `importance` (n,).
+
+    The targets (b,) of query q are `bounds[q]` up to `bounds[q + 1]`, both int64: targets that
+    share a query share its softmax. The gradient on queries (q, d) is written to `on_queries`, that
+    on candidates (n, d) is added to `on_candidates`.
+    """
+    loss, counts = 0.0, bounds.diff().float()
+    for part, scores in _score_blocks(queries, candidates, scratch):
+        if importance is not None:
+            scores.add_(importance.log())
+        at_targets = _at_targets(part, bounds, targets)
+        of_targets = scores[at_targets].sum(dtype=torch.float64)
+        sums, normalisers = _exponentiate(scores)
+        loss += float(counts[part].double() @ normalisers.double() - (1 - smoothing) * of_targets)
+        scales = counts[part] / sums
+        taken = (smoothing - 1) / scales.index_select(0, at_targets[0])
+        scores.index_put_(at_targets, taken, accumulate=True)
+        torch.mm(scores, candidates, out=on_queries[part]).mul_((weight * scales)[:, None])
+        on_candidates.addmm_(scores.T, scales[:, None] * queries[part], alpha=weight)
+    if smoothing:
+        asked, mean = counts @ queries, candidates.mean(dim=0)
+        on_queries.sub_(counts[:, None] * mean, alpha=weight * smoothing)
+        on_candidates.sub_(asked, alpha=weight * smoothing / len(candidates))
+        loss -= smoothing * float(asked @ mean)
+        if importance is not None:
+            loss -= smoothing * float(importance.log().mean() * counts.sum())
+    return weight * loss
+
+
+def distillation_gradient(
+    queries: Tensor,
+    candidates: Tensor,
+    teacher_queries: Tensor,
+    teacher_candidates: Tensor,
+    weights: Tensor,
+    on_queries: Tensor,
+    on_candidates: Tensor,
+    scratch: Scratch,
+) -> float:
+    """The loss Σ_q w_q · -Σ_e y_qe log p_qe, with p = softmax(queries @ candidates.T) and
+    y = softmax(teacher_queries @ teacher_candidates.T), zero where the teacher has no candidate.
+
+    Shapes: both queries (q, d), candidates (n, d), teacher candidates (k ≤ n, d), weights (q,). The
+    gradient on queries is written to `on_queries`, that on candidates added to `on_candidates`.
+    """
+    losses, known = torch.empty(len(queries)), len(teacher_candidates)
+    for part, scores in _score_blocks(queries, candidates, scratch):
+        wanted = _scores("wanted", teacher_queries[part], teacher_candidates, scratch)
+        wanted_sums, _ = _exponentiate(wanted)
+        expected = torch.bmm(scores[:, None, :known], wanted[:, :, None]).flatten()
+        sums, normalisers = _exponentiate(scores)
+        losses[part] = normalisers - expected / wanted_sums
+        slopes = scores.mul_((weights[part] / sums)[:, None])
+        slopes[:, :known].addcmul_(wanted, (weights[part] / wanted_sums)[:, None], value=-1)
+        torch.mm(slopes, candidates, out=on_queries[part])
+        on_candidates.addmm_(slopes.T, queries[part])
+    return float((weights * losses).sum(dtype=torch.float64))
+
+
+def softmax_squares(
+    queries: Tensor,
+    candidates: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    heads: Tensor,
+    on_queries: Tensor,
+    squares: Tensor,
+    scratch: Scratch,
+) -> Tensor:
+    """Add the squared slopes of each query's loss alone to `squares` (n, d), those that candidates
+    have as candidates; write each loss's gradient on its query to `on_queries` (q, d). Every query
+    has one target.
+
+    Returns the slopes that the candidates `heads` (q,) have, each in the loss of its query, (q, d).
+    """
+    at_heads, bounds = torch.empty(len(queries), 1), torch.arange(len(queries) + 1)
+    for block in probability_blocks(queries, candidates, scratch):
+        slopes = _slopes(block, bounds, targets, smoothing)
+        at_heads[block.part] = slopes.gather(1, heads[block.part, None])
+        torch.mm(slopes, candidates, out=on_queries[block.part])
+        squares.addmm_(slopes.square_().T, queries[block.part].square())
+    return at_heads * queries
+
+
+def _slopes(block: Block, bounds: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """∂loss/∂score = Σ_b (p - y_b), b the targets of each query, in place of the probabilities."""
+    slopes, part = block.probabilities, bounds[block.part.start : block.part.stop + 1]
+    slopes.sub_(smoothing / slopes.shape[1]).mul_(part.diff()[:, None])
+    at_targets = _at_targets(block.part, bounds, targets)
+    slopes.index_put_(at_targets, torch.tensor(smoothing - 1), accumulate=True)
+    return slopes
+
+
+def _at_targets(part: slice, bounds: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the targets of queries are in their block of scores, (b,) both: query q has those from
+    `bounds[q]` up to `bounds[q + 1]`."""
+    among = bounds[part.start : part.stop + 1].numpy()
+    rows = np.repeat(np.arange(len(among) - 1), np.diff(among))
+    return torch.from_numpy(rows), targets[among[0] : among[-1]]

@@ -1,0 +1,170 @@
+"""Losses differentiated by torch, on any device: those that compare a fact with its own negatives,
+penalties on rows, and sums of losses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lkge.data.batches import Batch
+from lkge.models.losses import Loss, PerFactLoss, margin_loss, sampled_softmax_loss
+from lkge.models.parameters import Gradient, Parameters, RowGradient, index, placed
+from lkge.models.scores import Score, moduli
+
+
+class NegativesLoss(ABC):
+    """A loss of the scores of facts and of their negatives. Only the rows of the batch are used."""
+
+    score: Score
+
+    @abstractmethod
+    def loss(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        """The mean loss, from scores of facts (B,) and of their negatives (B, K)."""
+
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `Loss`."""
+        facts, heads, tails = _compared(batch, tables.device)
+        entities, places = torch.unique(torch.stack([heads, tails]), return_inverse=True)
+        relations, used = torch.unique(facts[:, 1], return_inverse=True)
+        loss, on_entities, on_relations = self._differentiated(
+            tables.entity[entities], tables.relation[relations], places, used
+        )
+        gradient.entity.add(entities, on_entities)
+        gradient.relation.add(relations, on_relations)
+        return loss
+
+    def add_squares(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
+        """See `PerFactLoss`. Every fact has rows of its own, so that their gradients, times the
+        number of facts, are those of its loss alone."""
+        facts, heads, tails = _compared(batch, tables.device)
+        own = len(tables.entity) * torch.arange(len(facts), device=facts.device)[:, None]
+        keys, places = torch.unique(torch.stack([heads + own, tails + own]), return_inverse=True)
+        entities, relations = keys % len(tables.entity), facts[:, 1]
+        used = torch.arange(len(facts), device=facts.device)
+        _, on_entities, on_relations = self._differentiated(
+            tables.entity[entities], tables.relation[relations], places, used
+        )
+        squares.entity.index_add_(0, entities, (len(facts) * on_entities).square())
+        squares.relation.index_add_(0, relations, (len(facts) * on_relations).square())
+
+    def _differentiated(
+        self, entity: Tensor, relation: Tensor, places: Tensor, used: Tensor
+    ) -> tuple[float, Tensor, Tensor]:
+        """The loss, and its gradient on rows of entities (u, d) and of relations (v, d). `places`
+        (2, B, 1 + K) are those of heads and tails, of facts and their negatives, `used` (B,)
+        those of relations."""
+        rows = [entity.requires_grad_(), relation.requires_grad_()]
+        prepared = self.score.prepare_entities(entity)
+        between = self.score.prepare_relations(relation)[used].unsqueeze(1)
+        scores = self.score.score(prepared[places[0]], between, prepared[places[1]])
+        loss = self.loss(scores[:, 0], scores[:, 1:])
+        on_entities, on_relations = torch.autograd.grad(loss, rows)
+        return float(loss.detach()), on_entities, on_relations
+
+
+def as_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Facts (B, 3), corruptions (B, K) and their sides (B, K), to index with."""
+    return (
+        index(batch.facts, device),
+        index(batch.corruptions, device),
+        placed(batch.corrupt_object, device),
+    )
+
+
+def _compared(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The facts (B, 3), and heads and tails (B, 1 + K): their own first, then as corrupted."""
+    facts, corruptions, corrupt_object = as_tensors(batch, device)
+    subjects, objects = facts[:, :1], facts[:, 2:]
+    heads = torch.cat([subjects, torch.where(corrupt_object, subjects, corruptions)], dim=1)
+    tails = torch.cat([objects, torch.where(corrupt_object, corruptions, objects)], dim=1)
+    return facts, heads, tails
+
+
+class MarginLoss(NegativesLoss):
+    """The margin loss, Eq. (7), of any score; see `margin_loss`."""
+
+    def __init__(self, score: Score, margin: float, adversarial: float = 0.0) -> None:
+        self.score = score
+        self.margin = margin
+        self.adversarial = adversarial
+
+    def loss(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        """See `margin_loss`."""
+        return margin_loss(positive, negatives, self.margin, self.adversarial)
+
+
+class SampledSoftmaxLoss(NegativesLoss):
+    """The softmax over a fact and its negatives, for graphs too large for all entities."""
+
+    def __init__(self, score: Score, adversarial: float = 0.0, smoothing: float = 0.0) -> None:
+        self.score = score
+        self.adversarial = adversarial
+        self.smoothing = smoothing
+
+    def loss(self, positive: Tensor, negatives: Tensor) -> Tensor:
+        """See `sampled_softmax_loss`."""
+        return sampled_softmax_loss(positive, negatives, self.adversarial, self.smoothing)
+
+
+class RowPenalty:
+    """N3 (Lacroix et al., 2018) and L2 of the rows of a batch:
+
+        mean over facts of Σ_{x ∈ {h, r, t}} (n3 · Σ |x_k|³ + l2 · Σ |x_k|²),
+
+    |x_k| the modulus of a coordinate where coordinates are complex. A row that several facts have
+    counts once for each; relations weigh like entities.
+    """
+
+    def __init__(self, score: Score, n3: float, l2: float) -> None:
+        self.reals = score.reals
+        self.n3 = n3
+        self.l2 = l2
+
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `Loss`."""
+        facts = index(batch.facts, tables.device)
+        return self._add(tables.entity, facts[:, ::2], len(batch), gradient.entity) + self._add(
+            tables.relation, facts[:, 1], len(batch), gradient.relation
+        )
+
+    def _add(self, table: Tensor, used: Tensor, facts: int, gradient: RowGradient) -> float:
+        """The part of one table, by ∂|x|³/∂x = 3 |x| x."""
+        rows, counts = torch.unique(used, return_counts=True)
+        weights, values = counts / facts, table[rows]
+        sizes = moduli(values, self.reals)
+        factors = (3 * self.n3 * sizes + 2 * self.l2) * weights[:, None]
+        gradient.add(rows, factors.repeat(1, self.reals) * values)
+        losses = self.n3 * sizes.pow(3).sum(1) + self.l2 * sizes.square().sum(1)
+        return float((weights * losses).sum())
+
+
+class SumOfLosses:
+    """The loss on facts, and further terms."""
+
+    def __init__(self, on_facts: PerFactLoss, terms: Sequence[Loss]) -> None:
+        self.on_facts = on_facts
+        self.terms = tuple(terms)
+
+    def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
+        """See `Loss`."""
+        return sum(
+            part.add_gradient(tables, batch, gradient) for part in (self.on_facts, *self.terms)
+        )
+
+    def add_squares(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
+        """See `PerFactLoss`. The further terms are no losses of a fact, and are left out."""
+        self.on_facts.add_squares(tables, batch, squares)
+
+
+def add_squares_singly(loss: Loss, tables: Parameters, batch: Batch, squares: Parameters) -> None:
+    """`PerFactLoss.add_squares` of any loss, one fact at a time."""
+    gradient = Gradient.like(tables)
+    for fact in batch.singly():
+        loss.add_gradient(tables, fact, gradient)
+        for part, total in zip(gradient, squares, strict=True):
+            rows = part.rows()
+            total[rows] += part.values[rows].square()
+            part.clear(rows)

@@ -1,0 +1,153 @@
+"""Every method learns and answers on another device than the CPU, and mixes no devices.
+
+The other device is made up: a tensor subclass that holds its values on the CPU, says that it is on
+`meta`, and refuses every operation with a tensor of the CPU, unless that is a scalar. So it behaves
+as a GPU would, and works on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from lkge import backends
+from lkge.config import RunConfig, configure
+from lkge.data.known_facts import KnownFacts
+from lkge.evaluation.ranking import View
+from lkge.learning.loop import Loop
+from lkge.methods import METHODS
+from lkge.models.scores import SCORES
+from lkge.testing.graphs import growing_graph
+
+DEVICE = "meta"
+GRAPH = growing_graph((12, 18), (2, 3))
+
+
+class Mixed(Exception):
+    """Tensors of two devices met in one operation."""
+
+
+class OnDevice(Tensor):
+    """A tensor of the other device."""
+
+    values: Tensor
+
+    @staticmethod
+    def __new__(cls, values: Tensor) -> OnDevice:
+        made: OnDevice = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls, values.shape, strides=values.stride(), dtype=values.dtype, device=DEVICE
+        )
+        made.values = values
+        return made
+
+    def __repr__(self, **_: Any) -> str:
+        return f"OnDevice({self.values})"
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, operation: Any, types: Any, arguments: Any = (), named: Any = None
+    ) -> Any:
+        return performed(operation, arguments, named or {})
+
+
+class OtherDevice(TorchDispatchMode):
+    """While it is active, `meta` is a device that holds values."""
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, arguments: Any = (), named: Any = None
+    ) -> Any:
+        return performed(operation, arguments, named or {})
+
+
+def performed(operation: Any, arguments: Any, named: dict[str, Any]) -> Any:
+    """The operation on the values; what it makes is where its arguments are, or where it says."""
+    flat, _ = tree_flatten((arguments, named))
+    there = any(isinstance(x, OnDevice) for x in flat)
+    here = [x for x in flat if type(x) is Tensor and x.dim()]
+    copies = operation in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+    if there and here and not copies:
+        raise Mixed(f"{operation} has tensors of two devices")
+    wanted = named.get("device")
+    if wanted is not None:
+        named = {**named, "device": torch.device("cpu")}
+        there = torch.device(wanted).type == DEVICE
+    arguments, named_values = tree_map(
+        lambda x: x.values if isinstance(x, OnDevice) else x, (arguments, named)
+    )
+    made = operation(*arguments, **named_values)
+    if operation is torch.ops.aten._local_scalar_dense.default or not there:
+        return made
+    changed = {id(x.values): x for x in flat if isinstance(x, OnDevice)}
+
+    def placed(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return changed.get(id(x)) if id(x) in changed else OnDevice(x)
+
+    return tree_map(placed, made)
+
+
+@pytest.fixture
+def other_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(backends, "check_device", lambda device: None)
+    with OtherDevice():
+        yield
+
+
+def settings_of(method: str, **changes: Any) -> RunConfig:
+    own = {"score": "complex", "objective": "softmax"} if method == "evergreen" else {}
+    small = {"dim": 8, "max_epochs": 2, "components": 2, "active_components": 1, "batch_size": 64}
+    return configure({"method": method, **small, **own, **changes})
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_method_learns_on_another_device_what_it_learns_on_the_cpu(
+    method: str, request: pytest.FixtureRequest
+) -> None:
+    graph = GRAPH
+    expected = Loop(graph, settings_of(method, backend="torch")).run()
+    request.getfixturevalue("other_device")
+    learned = Loop(graph, settings_of(method, device=DEVICE)).run()
+    for mine, twin in zip(learned.model.tables, expected.model.tables, strict=True):
+        assert isinstance(mine, OnDevice)
+        assert torch.equal(mine.values, twin)
+    assert learned.results.protocols["paper"].final == expected.results.protocols["paper"].final
+
+
+@pytest.mark.usefixtures("other_device")
+@pytest.mark.parametrize("objective", ["margin", "softmax", "sampled"])
+@pytest.mark.parametrize("score", sorted(SCORES))
+def test_every_score_and_loss_has_a_step(score: str, objective: str) -> None:
+    changes = {"score": score, "objective": objective, "n3": 0.1, "relation_weight": 0.1}
+    Loop(GRAPH, settings_of("lkge", device=DEVICE, **changes)).run()
+
+
+@pytest.mark.usefixtures("other_device")
+def test_answers_come_back_to_the_host() -> None:
+    graph = GRAPH
+    predictor = Loop(graph, settings_of("fine-tune", device=DEVICE)).run().predictor
+    facts = graph.snapshots[0].train
+    assert isinstance(predictor.fact_scores(facts), np.ndarray)
+    assert isinstance(predictor.candidate_scores(0, 0), np.ndarray)
+    ranks = predictor.ranks(facts, [View(3, 0)], KnownFacts.build([facts]))
+    assert np.isfinite(ranks).all()
+
+
+@pytest.mark.usefixtures("other_device")
+def test_tensors_of_two_devices_do_not_mix() -> None:
+    table, rows = torch.zeros(3, 2, device=DEVICE), torch.tensor([0, 2])
+    assert table[rows.to(DEVICE)].shape == (2, 2)
+    with pytest.raises(Mixed):
+        table[rows]
+    with pytest.raises(Mixed):
+        table + torch.ones(3, 2)
+    with pytest.raises((RuntimeError, TypeError)):
+        table.numpy()
+    assert (table + torch.tensor(1.0)).sum().item() == 6
