@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,14 @@ import numpy as np
 import pytest
 
 from lkge import methods
-from lkge.config import RunConfig
+from lkge.config import OBJECTIVES, RunConfig
 from lkge.data.snapshots import no_facts
 from lkge.learning.loop import Loop
 from lkge.methods import METHODS, method_named
 from lkge.models.model import Model
 from lkge.models.scores import SCORES
 from lkge.models.tables import Tables
-from lkge.testing import CHECKS, graphs
+from lkge.testing import CHECKS, contract, graphs
 from lkge.testing.graphs import SETTINGS, bytes_of, course_of, growing_graph, lessons, made_of
 
 GRAPH = growing_graph()
@@ -33,13 +34,51 @@ def snapshot_bytes(tables: Tables, entities: int, relations: int) -> bytes:
     return bytes_of(Tables(tables.entity[:entities], tables.relation[:relations]))
 
 
-@EVERY_SCORE
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", sorted(METHODS))
+FACTORS: tuple[tuple[str, ...], ...] = (
+    tuple(sorted(METHODS)),
+    tuple(check.__name__ for check in CHECKS),
+    tuple(sorted(SCORES)),
+    OBJECTIVES,
+    ("numba", "torch"),
+)
+"""Method, check, score, loss, backend."""
+
+
+def pairs_of(case: tuple[str, ...]) -> set[tuple[tuple[int, str], ...]]:
+    """Two factors and the value of each, for any two."""
+    return set(itertools.combinations(enumerate(case), 2))
+
+
+def pairwise(factors: tuple[tuple[str, ...], ...]) -> list[tuple[str, ...]]:
+    """Every combination of the first two factors; values of the others by turns, so that any two
+    values of any two factors are in a case."""
+    seen: set[tuple[tuple[int, str], ...]] = set()
+    cases = []
+    for first in itertools.product(*factors[:2]):
+        others = itertools.product(*factors[2:])
+        case = max(
+            ((*first, *rest) for rest in others), key=lambda each: len(pairs_of(each) - seen)
+        )
+        seen |= pairs_of(case)
+        cases.append(case)
+    return cases
+
+
+CASES = pairwise(FACTORS)
+
+
+def test_any_two_values_of_any_two_factors_are_in_a_case() -> None:
+    covered = set().union(*map(pairs_of, CASES))
+    for (i, mine), (j, yours) in itertools.combinations(enumerate(FACTORS), 2):
+        assert {((i, a), (j, b)) for a in mine for b in yours} <= covered
+
+
+@pytest.mark.parametrize(("name", "check", "score", "loss", "backend"), CASES)
 def test_every_method_keeps_the_contract(
-    name: str, check: Callable[[RunConfig], None], score: str
+    name: str, check: str, score: str, loss: str, backend: str
 ) -> None:
-    check(graphs.settings_for(name, score))
+    config = graphs.settings_for(name, score)
+    getattr(contract, check)(config.with_changes({"objective": loss, "backend": backend}))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -87,20 +87,27 @@ def difficult_graphs() -> dict[str, GrowingGraph]:
     }
 
 
-def study(model: Model, method: Method, graph: GrowingGraph, index: int) -> None:
-    """One snapshot, hook by hook, in the order that `Method` promises."""
-    snapshot = replace(graph.snapshots[index], test=no_facts())
+def study(
+    model: Model, method: Method, graph: GrowingGraph, index: int, with_tests: bool = False
+) -> None:
+    """One snapshot, hook by hook, in the order that `Method` promises. `with_tests` leaves its
+    test facts where a hook could see them; the loop takes them away."""
+    snapshot = graph.snapshots[index]
+    if not with_tests:
+        snapshot = replace(snapshot, test=no_facts())
     method.grow(model, snapshot)
     method.begin(model, snapshot)
     Fit(model, method, snapshot, Validator(graph.snapshots[: index + 1])).run(ignore, lambda: None)
     method.end(model, snapshot)
 
 
-def lessons(graph: GrowingGraph, config: RunConfig) -> Iterator[tuple[Snapshot, Model, Method]]:
+def lessons(
+    graph: GrowingGraph, config: RunConfig, with_tests: bool = False
+) -> Iterator[tuple[Snapshot, Model, Method]]:
     """Model and method after each snapshot."""
     model, method = Model(config), method_named(config.method.name)(config)
     for index, snapshot in enumerate(graph.snapshots):
-        study(model, method, graph, index)
+        study(model, method, graph, index, with_tests)
         yield snapshot, model, method
 
 
