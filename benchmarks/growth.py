@@ -30,7 +30,6 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts
 from lkge.living import open
 from lkge.models.model import xavier_parameters
-from lkge.store.beginning import Beginning
 from lkge.store.graph import create
 from lkge.store.initial import InitialVersion
 from lkge.store.records import Options

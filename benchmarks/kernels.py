@@ -16,7 +16,7 @@ from lkge.models.model import Model, stream
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor, View
 from lkge.models.scores import TransE
-from lkge.models.parameters import Gradient, Parameters
+from lkge.testing import paper_config
 from lkge.training.loop import Loop
 from lkge.training.optimizers import RowAdam, clear
 
@@ -33,7 +33,7 @@ def step(graph: GrowingGraph) -> Comparison:
 
 
 def _step_seconds(snapshot: Snapshot, backend: str) -> float:
-    config = RunConfig(method="lkge", backend=backend)
+    config = paper_config(method="lkge", backend=backend)
     model, method = Model(config), method_named("lkge")(config)
     method.grow(model, snapshot)
     method.begin(model, snapshot)
@@ -100,6 +100,6 @@ def _learned(graph: GrowingGraph) -> Parameters:
         num_entities=last.num_entities,
         num_relations=last.num_relations,
     )
-    config = RunConfig(method="fine-tune", learning_rate=1e-3, max_epochs=8)
+    config = paper_config(method="fine-tune", learning_rate=1e-3, max_epochs=8)
     whole = GrowingGraph(graph.name, graph.vocabulary, (everything,))
     return Loop(whole, config).run().tables

@@ -7,11 +7,11 @@ from itertools import pairwise
 import torch
 
 from benchmarks.comparison import Comparison, once
-from lkge.config import RunConfig
 from lkge.data.snapshots import GrowingGraph
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.models.model import Model
+from lkge.testing import paper_config
 from lkge.training.events import EpochFinished, Event
 from lkge.training.trainer import Trainer
 
@@ -32,7 +32,7 @@ def epoch(graph: GrowingGraph) -> list[Comparison]:
 
 
 def _our_epoch(graph: GrowingGraph) -> tuple[float, float]:
-    config = RunConfig(method="lkge", max_epochs=EPOCHS + 1, patience=EPOCHS + 1)
+    config = paper_config(method="lkge", max_epochs=EPOCHS + 1, patience=EPOCHS + 1)
     first = graph.snapshots[0]
     model, method = Model(config), method_named("lkge")(config)
     times: list[tuple[float, float]] = []
@@ -57,7 +57,7 @@ def _peer_epoch(graph: GrowingGraph) -> tuple[float, float]:
     from pykeen.training import SLCWATrainingLoop
     from pykeen.triples import CoreTriplesFactory
 
-    config, first = RunConfig(), graph.snapshots[0]
+    config, first = paper_config(), graph.snapshots[0]
 
     def plain_ids(facts: object) -> torch.Tensor:
         ids = torch.as_tensor(facts).long()

@@ -23,20 +23,20 @@ from lkge.evaluation.ranking import Validator
 from lkge.methods.base import Method
 from lkge.models.model import Model, stream
 from lkge.models.parameters import Gradient
+from lkge.testing import paper_config
 from lkge.training.events import EpochFinished, Event
 from lkge.training.trainer import Trainer
-from lkge.models.parameters import Gradient
 
-SETTINGS = RunConfig(
+SETTINGS = paper_config(
     method="fine-tune",
     score="complex",
     dim=128,
     batch_size=1500,
-    objective="softmax",
+    loss="softmax",
     optimizer="adagrad",
     learning_rate=0.1,
 )
-SAMPLED = {"objective": "sampled", "negatives": 256, "sharing": 50}
+SAMPLED = {"loss": "sampled", "negatives": 256, "negatives_shared_by": 50}
 EPOCHS = 3
 SQUARE = 2048
 """Size of the matrices whose product is the measure."""

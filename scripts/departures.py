@@ -49,6 +49,7 @@ from departing_inductive import (
 from lkge import GrowingGraph, RunConfig, api
 from lkge.data.files import write_text_atomically
 from lkge.methods import Method
+from lkge.testing import paper_config
 
 ROOT = Path(__file__).parents[1]
 Departed = tuple[GrowingGraph, RunConfig]
@@ -68,7 +69,7 @@ def instead(systems: Mapping[str, type[Method]]) -> Departure:
         if config.method.name not in systems:
             about = " and ".join(systems)
             raise SystemExit(f"a departure about {about} does not apply to {config.method.name}")
-        return graph, replace(config, method=systems[config.method.name].name)
+        return graph, config.with_changes(method=systems[config.method.name].name)
 
     return departed
 
@@ -101,7 +102,7 @@ def main() -> None:
     """Run with the departures and keep the results."""
     options = _options()
     changes = dict(pair.split("=", 1) for pair in options.set)
-    config = RunConfig(dataset=options.dataset, method=options.method, seed=options.seed)
+    config = paper_config(dataset=options.dataset, method=options.method, seed=options.seed)
     config = config.with_changes({name: json.loads(text) for name, text in changes.items()})
     graph = api.load(options.dataset, options.data)
     graph, config = departed(options.departures, graph, config)

@@ -33,6 +33,6 @@ def test_every_block_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     figures, complaint = done.stdout.splitlines()
     mrr, held, free = map(float, figures.split())
-    assert 0 < mrr < 1
+    assert mrr > 0.2
     assert held > free, "what holds old rows forgets less"
     assert complaint == "something is carried that `state` does not declare"

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 
 import lkge as package
 from lkge.cli import app
-from lkge.config import RunConfig
 from lkge.methods import METHODS
+from lkge.testing import paper_config
 
 __all__ = ["fake_program"]
 
@@ -209,7 +209,7 @@ def test_tune_prints_validation_figures_and_the_command_but_no_test_figure(study
         *("--alpha", "1.0", "--backend", "torch"),
     ]
     again = lkge("tune", "--method", "ewc", "--dataset", "brick", "--backend", "torch", "--json")
-    assert json.loads(again.stdout)["best"]["choice"] == {"alpha": 1.0}
+    assert json.loads(again.stdout)["best"]["choice"] == {"regularization_weight": 1.0}
 
 
 @pytest.mark.usefixtures("fake_program")
@@ -247,5 +247,5 @@ def test_a_real_study_of_a_few_facts(study: Path) -> None:
     (system,) = json.loads(done.stdout)["systems"]
     assert (system["dataset"], system["snapshots"]) == ("ring", 2)
     kept = json.loads(Path("out/ring-lkge-11.json").read_text(encoding="utf-8"))
-    wanted = RunConfig(dataset="./ring", dim=8, max_epochs=2, batch_size=64, backend="torch")
+    wanted = paper_config(dataset="./ring", dim=8, max_epochs=2, batch_size=64, backend="torch")
     assert kept["settings"] == wanted.to_dict()

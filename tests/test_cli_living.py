@@ -17,13 +17,14 @@ from typer.testing import CliRunner, Result
 from lkge.cli import app
 from lkge.cli.ask import bar
 from lkge.cli.grow import HELD_OUT, KEPT
-from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, RunConfig
+from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS
 from lkge.living import open as open_graph
 from lkge.store import graph as store_graph
 from lkge.store.inbox import accept
 from lkge.store.locks import writing
 from lkge.store.records import Options
 from lkge.store.versions import Store
+from lkge.testing import paper_config
 
 SMALL = ("--dim", "8", "--batch-size", "32", "--backend", "torch", "--max-epochs", "3")
 
@@ -110,7 +111,7 @@ class TestInit:
         config = written(tmp_path / "c.toml", "dim = 16\nseed = 5\n")
         made = tree("init", tmp_path / "KG", "--config", config, "--dim", "8")
         expected = {**EVERGREEN, **LIVING_PRESETS["evergreen"], "dim": 8, "seed": 5}
-        assert made["settings"] == RunConfig().with_changes(expected).to_dict()
+        assert made["settings"] == paper_config().with_changes(expected).to_dict()
 
     def test_a_preset_is_named_or_comes_with_the_method(self, tmp_path: Path) -> None:
         config = written(tmp_path / "c.toml", "dim = 16\nbatch_size = 64\n")
@@ -118,7 +119,9 @@ class TestInit:
         named = tree("init", tmp_path / "named", "--preset", "paper", *words)
         implied = tree("init", tmp_path / "implied", "--method", "lkge", *words)
         few = {**LIVING, "dim": 8, "batch_size": 64}
-        assert named["settings"] == implied["settings"] == RunConfig().with_changes(few).to_dict()
+        assert (
+            named["settings"] == implied["settings"] == paper_config().with_changes(few).to_dict()
+        )
 
     @pytest.mark.parametrize("preset", ["evergreen", "paper"])
     def test_either_preset_learns_and_goes_on(

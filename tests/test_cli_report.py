@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lkge.cli import app
-from lkge.config import RunConfig
 from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.testing import paper_config
 
 
 def cell(mrr: float) -> Accuracy:
@@ -21,7 +21,7 @@ def results(seed: int, mrr: float) -> Results:
     return Results(
         dataset="brick",
         method="lkge",
-        config=RunConfig(seed=seed).to_dict(),
+        config=paper_config(seed=seed).to_dict(),
         snapshots=(record, record),
         protocols=dict.fromkeys(PROTOCOLS, part),
     )

@@ -16,12 +16,13 @@ from lkge.cli.run import default_folder, resume_line
 from lkge.config import EVERGREEN, RunConfig
 from lkge.errors import DataError
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.testing import paper_config
 from lkge.training.events import RunFinished, RunStarted
 
 RESULTS = Results(
     dataset="brick",
     method="lkge",
-    config=RunConfig().to_dict(),
+    config=paper_config().to_dict(),
     protocols={
         name: ProtocolResult(matrix=((Accuracy(0.5, 0.4, 0.5, 0.6, queries=10),),))
         for name in ("paper", "current")
@@ -102,7 +103,7 @@ def test_every_setting_is_a_flag_and_every_flag_a_setting() -> None:
 
 def test_without_flags_the_defaults_hold(api: FakeApi) -> None:
     assert lkge("run").exit_code == 0
-    assert api.config == RunConfig().with_changes(EVERGREEN)
+    assert api.config == paper_config().with_changes(EVERGREEN)
     assert [name for name, _ in api.asked] == ["load", "run"]
     assert api.asked[0][1] == {"name": "brick", "data": None}
     assert api.asked[1][1]["out"] == Path("runs/brick-evergreen-11")
@@ -121,7 +122,7 @@ def test_a_preset_is_named_or_comes_with_the_method(
     api: FakeApi, words: list[str], expected: dict[str, Any]
 ) -> None:
     assert lkge("run", *words).exit_code == 0
-    assert api.config == RunConfig().with_changes(expected)
+    assert api.config == paper_config().with_changes(expected)
 
 
 def test_an_unknown_preset_is_one_line(api: FakeApi) -> None:
@@ -132,16 +133,16 @@ def test_an_unknown_preset_is_one_line(api: FakeApi) -> None:
 def test_the_help_shows_the_settings_of_evergreen() -> None:
     run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
     shown = {each.name: each.default for each in run.params if each.name in HELP}
-    assert shown == RunConfig().with_changes(EVERGREEN).to_dict()
+    assert shown == paper_config().with_changes(EVERGREEN).to_dict()
 
 
 CHOICES: dict[str, Any] = {
     "optimizer": "adagrad",
-    "objective": "softmax",
+    "loss": "softmax",
     "label_smoothing": 0.25,
-    "told": 0.25,
-    "rivals": 0.25,
-    "omega": "squared",
+    "replay_share": 0.25,
+    "candidate_fraction": 0.25,
+    "regularization_form": "squared",
     "backend": "torch",
 }
 """Another value than the paper's, where not every value will do."""
@@ -156,7 +157,7 @@ def test_each_flag_sets_its_field(api: FakeApi, field: dataclasses.Field[Any]) -
         value = CHOICES.get(field.name, other)
         words = [option(field.name), str(value)]
     assert lkge("run", "--preset", "paper", *words).exit_code == 0
-    assert api.config == RunConfig().with_changes({field.name: value})
+    assert api.config == paper_config().with_changes({field.name: value})
 
 
 FILE = {"dim": 30, "seed": 5, "transfer": True, "margin": 2.0, "max_epochs": 7}
@@ -179,7 +180,7 @@ def test_a_flag_outweighs_the_file_and_the_file_the_preset(
     lines = "dim = 30\nseed = 5\ntransfer = true\nmargin = 2\nmax_epochs = 7\n"
     config.write_text(lines, encoding="utf-8")
     assert lkge("run", "--config", config, *words).exit_code == 0
-    assert api.config == RunConfig().with_changes(expected)
+    assert api.config == paper_config().with_changes(expected)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +197,13 @@ def test_a_method_in_the_file_is_a_method_that_is_named(
     config = tmp_path / "my.toml"
     config.write_text('method = "ewc"\n', encoding="utf-8")
     assert lkge("run", "--config", config, *words).exit_code == 0
-    assert api.config == RunConfig().with_changes(expected)
+    assert api.config == paper_config().with_changes(expected)
 
 
 def test_the_file_of_a_run_is_all_its_settings(api: FakeApi, tmp_path: Path) -> None:
     lkge("run", "--out", "r", "--method", "lkge", "--dim", "8")
     assert lkge("run", "--config", "r/config.toml", "--preset", "evergreen").exit_code == 0
-    assert api.config == RunConfig(dim=8)
+    assert api.config == paper_config(dim=8)
 
 
 def test_data_and_out_are_passed_on(api: FakeApi, tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_data_and_out_are_passed_on(api: FakeApi, tmp_path: Path) -> None:
     [("FACT", "FACT"), ("graphs/mine", "mine"), ("graphs/mine/", "mine"), ("a/b.zip", "b")],
 )
 def test_the_default_folder_is_named_after_the_run(dataset: str, name: str) -> None:
-    config = RunConfig(dataset=dataset, method="snapshot", seed=3)
+    config = paper_config(dataset=dataset, method="snapshot", seed=3)
     assert default_folder(config) == Path(f"runs/{name}-snapshot-3")
 
 

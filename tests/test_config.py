@@ -26,14 +26,15 @@ from lkge.config import (
     read_toml,
 )
 from lkge.errors import SettingsError
+from lkge.testing import paper_config
 
 CHOICES: dict[str, Any] = {
     "optimizer": st.sampled_from(OPTIMIZERS),
-    "objective": st.sampled_from(OBJECTIVES),
-    "omega": st.sampled_from(OMEGAS),
+    "loss": st.sampled_from(OBJECTIVES),
+    "regularization_form": st.sampled_from(OMEGAS),
     "backend": st.sampled_from(BACKENDS),
-    "told": st.floats(min_value=0, max_value=1),
-    "rivals": st.floats(min_value=0, max_value=1, exclude_min=True),
+    "replay_share": st.floats(min_value=0, max_value=1),
+    "candidate_fraction": st.floats(min_value=0, max_value=1, exclude_min=True),
     "label_smoothing": st.floats(min_value=0, max_value=1, exclude_max=True),
 }
 LEAST = {"seed": 0}
@@ -58,7 +59,7 @@ ANY_SETTINGS = st.builds(RunConfig, **{name: values_of(name, FIELDS[name]) for n
 @given(ANY_SETTINGS)
 def test_toml_reads_back_what_was_written(config: RunConfig) -> None:
     assert tomllib.loads(config.to_toml()) == config.to_dict()
-    assert RunConfig().with_changes(tomllib.loads(config.to_toml())) == config
+    assert paper_config().with_changes(tomllib.loads(config.to_toml())) == config
 
 
 @given(config=ANY_SETTINGS)
@@ -70,9 +71,9 @@ def test_the_file_does_too(tmp_path_factory: pytest.TempPathFactory, config: Run
 
 
 def test_types_survive() -> None:
-    config = RunConfig().with_changes({"margin": 3, "dim": 7})
+    config = paper_config().with_changes({"margin": 3, "dim": 7})
     assert type(config.training.margin) is float
-    again = RunConfig().with_changes(tomllib.loads(config.to_toml()))
+    again = paper_config().with_changes(tomllib.loads(config.to_toml()))
     assert [type(value) for value in again.to_dict().values()] == list(FIELDS.values())
 
 
@@ -80,7 +81,7 @@ def test_types_survive() -> None:
     "text", ['a"b', "a\\b", "a\nb", "a\tb", "\x00\x1f\x7f", "é⁻¹😀", '\' """ ']
 )
 def test_awkward_text_survives(text: str) -> None:
-    assert tomllib.loads(RunConfig(dataset=text).to_toml())["dataset"] == text
+    assert tomllib.loads(paper_config(dataset=text).to_toml())["dataset"] == text
 
 
 @pytest.mark.parametrize(
@@ -89,38 +90,38 @@ def test_awkward_text_survives(text: str) -> None:
         ({"dim": 0}, ["dim = 0", "at least 1"]),
         ({"batch_size": -1}, ["batch_size", "at least 1"]),
         ({"negatives": 0}, ["negatives"]),
-        ({"sharing": 0}, ["sharing = 0", "at least 1"]),
+        ({"negatives_shared_by": 0}, ["sharing = 0", "at least 1"]),
         ({"max_epochs": 0}, ["max_epochs"]),
         ({"patience": 0}, ["patience"]),
         ({"seed": -1}, ["seed", "zero or more"]),
-        ({"alpha": -0.1}, ["alpha"]),
-        ({"beta": -1.0}, ["beta"]),
+        ({"regularization_weight": -0.1}, ["alpha"]),
+        ({"autoencoder_weight": -1.0}, ["beta"]),
         ({"margin": -1.0}, ["margin"]),
         ({"learning_rate": 0.0}, ["learning_rate", "above zero"]),
         ({"learning_rate": math.inf}, ["learning_rate", "finite"]),
-        ({"alpha": math.nan}, ["alpha"]),
+        ({"regularization_weight": math.nan}, ["alpha"]),
         ({"margin": math.inf}, ["margin", "finite"]),
         ({"optimizer": "sgd"}, ["optimizer", "'sgd'", "adam or adagrad"]),
-        ({"objective": "hinge"}, ["objective", "margin, softmax, sampled"]),
-        ({"adversarial": -1.0}, ["adversarial", "zero or more"]),
-        ({"told": 1.5}, ["told", "from 0 to 1"]),
-        ({"told": math.nan}, ["told"]),
-        ({"rivals": 0.0}, ["rivals", "above 0"]),
-        ({"rivals": 1.1}, ["rivals", "1 at most"]),
-        ({"rivals": math.nan}, ["rivals"]),
+        ({"loss": "hinge"}, ["objective", "margin, softmax, sampled"]),
+        ({"adversarial_temperature": -1.0}, ["adversarial", "zero or more"]),
+        ({"replay_share": 1.5}, ["told", "from 0 to 1"]),
+        ({"replay_share": math.nan}, ["told"]),
+        ({"candidate_fraction": 0.0}, ["rivals", "above 0"]),
+        ({"candidate_fraction": 1.1}, ["rivals", "1 at most"]),
+        ({"candidate_fraction": math.nan}, ["rivals"]),
         ({"label_smoothing": -0.1}, ["label_smoothing", "zero or more"]),
         ({"label_smoothing": 1.0}, ["label_smoothing", "below 1"]),
         ({"label_smoothing": math.nan}, ["label_smoothing"]),
-        ({"relation_weight": -1.0}, ["relation_weight", "zero or more"]),
+        ({"relation_prediction_weight": -1.0}, ["relation_weight", "zero or more"]),
         ({"n3": -0.1}, ["n3", "zero or more"]),
         ({"n3": math.inf}, ["n3", "finite"]),
         ({"l2": math.nan}, ["l2"]),
-        ({"omega": "cubed"}, ["omega", "'cubed'", "printed or squared"]),
+        ({"regularization_form": "cubed"}, ["omega", "'cubed'", "printed or squared"]),
         ({"backend": "jax"}, ["backend", "numba"]),
     ],
 )
 def test_out_of_range(change: dict[str, Any], fragments: list[str]) -> None:
-    for make in (RunConfig().with_changes, lambda changes: RunConfig(**changes)):
+    for make in (paper_config().with_changes, lambda changes: paper_config(**changes)):
         with pytest.raises(SettingsError) as caught:
             make(change)
         assert all(fragment in str(caught.value) for fragment in fragments)
@@ -141,24 +142,24 @@ def test_out_of_range(change: dict[str, Any], fragments: list[str]) -> None:
 )
 def test_wrong_type(change: dict[str, Any], kind: str) -> None:
     with pytest.raises(SettingsError, match=rf"{next(iter(change))} = .* must be of type {kind}"):
-        RunConfig().with_changes(change)
+        paper_config().with_changes(change)
 
 
 def test_unknown_key() -> None:
     with pytest.raises(SettingsError, match=r"unknown setting 'dimension'.*dim, batch_size"):
-        RunConfig().with_changes({"dimension": 3})
+        paper_config().with_changes({"dimension": 3})
 
 
 def test_changes_outweigh_the_settings_that_they_change() -> None:
-    base = RunConfig(seed=1, patience=9)
-    assert base.with_changes({"dim": 40, "seed": 5}) == RunConfig(dim=40, seed=5, patience=9)
-    assert base == RunConfig(seed=1, patience=9)
+    base = paper_config(seed=1, patience=9)
+    assert base.with_changes({"dim": 40, "seed": 5}) == paper_config(dim=40, seed=5, patience=9)
+    assert base == paper_config(seed=1, patience=9)
 
 
 def test_what_a_file_leaves_out_is_the_papers_whatever_its_method(tmp_path: Path) -> None:
     path = tmp_path / "my.toml"
     path.write_text("dim = 30\nmethod = 'evergreen'\n", encoding="utf-8")
-    assert read_toml(path) == RunConfig(dim=30, method="evergreen")
+    assert read_toml(path) == paper_config(dim=30, method="evergreen")
 
 
 RE_TRAIN = {"method": "re-train"}
@@ -182,11 +183,11 @@ RULE = [
 def test_the_preset_is_the_one_that_is_named_or_that_of_the_method(
     preset: str | None, changes: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert configure(changes, preset) == RunConfig().with_changes(expected)
+    assert configure(changes, preset) == paper_config().with_changes(expected)
 
 
 def test_the_preset_of_the_paper_is_its_lkge() -> None:
-    assert configure({}, "paper") == RunConfig(method="lkge") == RunConfig()
+    assert configure({}, "paper") == paper_config(method="lkge") == paper_config()
 
 
 FEW = LIVING_PRESETS["evergreen"]
@@ -209,7 +210,7 @@ FEW = LIVING_PRESETS["evergreen"]
 def test_a_living_graph_is_evergreen_unless_another_is_named(
     preset: str | None, changes: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert configure(changes, preset, living=True) == RunConfig().with_changes(expected)
+    assert configure(changes, preset, living=True) == paper_config().with_changes(expected)
 
 
 def test_every_preset_has_differences_for_living_graphs() -> None:
@@ -223,10 +224,10 @@ def test_an_unknown_preset_names_those_that_are_known(preset: str) -> None:
 
 
 def test_settings_and_a_preset_exclude_each_other() -> None:
-    assert config_or_preset(RunConfig(seed=5), {"dim": 8}, None) == RunConfig(seed=5, dim=8)
-    assert config_or_preset(None, {"dim": 8}, "paper") == RunConfig(dim=8)
+    assert config_or_preset(paper_config(seed=5), {"dim": 8}, None) == paper_config(seed=5, dim=8)
+    assert config_or_preset(None, {"dim": 8}, "paper") == paper_config(dim=8)
     with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
-        config_or_preset(RunConfig(), {}, "paper")
+        config_or_preset(paper_config(), {}, "paper")
 
 
 @pytest.mark.parametrize(
@@ -258,9 +259,9 @@ def test_an_absent_file_is_named(tmp_path: Path) -> None:
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.touch()
-    assert read_toml(path) == RunConfig()
+    assert read_toml(path) == paper_config()
 
 
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        RunConfig().dim = 3  # type: ignore[misc]
+        paper_config().dim = 3  # type: ignore[misc]

@@ -31,7 +31,8 @@ from lkge.methods.parts.inductive import TRANSITION, Inductive
 from lkge.models.encoders import EPSILON, Moments
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
-from lkge.testing.graphs import lessons, study
+from lkge.testing import paper_config
+from lkge.testing.graphs import lessons
 
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
 SYSTEMS = {
@@ -62,8 +63,8 @@ def brick() -> GrowingGraph:
     return api.load("brick")
 
 
-def settings_for(method: str) -> RunConfig:
-    return RunConfig(method=method).with_changes(FEW)
+def config_for(method: str) -> RunConfig:
+    return paper_config(method=method).with_changes(FEW)
 
 
 def test_every_departure_is_tried(script: ModuleType) -> None:
@@ -89,7 +90,7 @@ def test_a_run_is_kept_under_the_name_of_its_departures(
 
 def test_a_combination_applies_each(script: ModuleType, brick: GrowingGraph) -> None:
     names = "select-on-test+values-for-slopes"
-    graph, config = script.departed(names, brick, settings_for("si"))
+    graph, config = script.departed(names, brick, config_for("si"))
     assert config.method.name == "si-by-value-steps"
     for before, after in zip(brick.snapshots, graph.snapshots, strict=True):
         assert np.array_equal(after.valid, before.test)
@@ -101,7 +102,7 @@ def test_a_departure_about_another_system_is_refused(
     script: ModuleType, brick: GrowingGraph, names: str
 ) -> None:
     with pytest.raises(SystemExit, match="does not apply to ewc"):
-        script.departed(names, brick, settings_for("ewc"))
+        script.departed(names, brick, config_for("ewc"))
 
 
 def test_an_unknown_departure_is_refused(
@@ -116,7 +117,7 @@ def test_an_unknown_departure_is_refused(
 
 def importance_of(name: str, brick: GrowingGraph) -> Parameters:
     """Ω after two snapshots."""
-    learning = lessons(brick, settings_for(name))
+    learning = lessons(brick, config_for(name))
     next(learning)
     _, _, method = next(learning)
     return Parameters.from_named(method.state(), "importance")
@@ -136,7 +137,7 @@ def test_only_signed_values_make_negative_importance_and_only_of_relations(
 
 
 def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
-    config = settings_for("si-by-value-steps")
+    config = config_for("si-by-value-steps")
     model, method = Model(config), method_named(config.method.name)(config)
     before: list[Parameters] = []
     expected: list[Tensor] = []
@@ -161,7 +162,7 @@ def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
 
 
 def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> None:
-    config = settings_for("ewc-by-slip")
+    config = config_for("ewc-by-slip")
     model, method = Model(config), method_named(config.method.name)(config)
     old: Parameters | None = None
     for index in range(3):
@@ -180,7 +181,7 @@ def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> N
 
 
 def test_rows_are_rebuilt_from_new_facts_alone_and_entities_without_negatives() -> None:
-    config = RunConfig().with_changes({"method": "lkge-from-new-facts", "dim": 4})
+    config = paper_config().with_changes({"method": "lkge-from-new-facts", "dim": 4})
     model, method = Model(config), method_named(config.method.name)(config)
     method.grow(model, FIRST)
     method.end(model, FIRST)
@@ -222,7 +223,7 @@ def moved_by_hand(method: Inductive, model: Model, tables: Parameters, over: str
 def distinct(method: Inductive, moved: list[Tensor], over: str) -> Tensor:
     """One of all neighbours that are the same to the projection, (p, d)."""
     near, items = method.near, torch.cat(moved)
-    if over == "neighbours":
+    if over == "max_neighbours":
         return items
     neighbours = zip(near.relations.tolist(), near.others.tolist(), strict=True)
     return torch.stack(list(dict(zip(neighbours, items, strict=True)).values()))

@@ -147,9 +147,12 @@ class RunConfig(BaseModel):
     training: TrainingConfig = TrainingConfig()
     method: SerializeAsAny[MethodConfig] = MethodConfig(name="lkge")
 
-    def with_changes(self, changes: Mapping[str, Any]) -> Self:
+    def with_changes(
+        self, changes: Mapping[str, Any] = MappingProxyType({}), /, **more: Any
+    ) -> Self:
         """A copy with some settings replaced. A name is `section.name`, or `name` alone where one
         section has it; `dataset` and `method` alone are the names of these."""
+        changes = {**changes, **more}
         parts: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         for key, value in changes.items():
             section, name = self.place(key)

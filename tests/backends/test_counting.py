@@ -87,7 +87,7 @@ def made_question(seed: int, questions: int, width: int, views: int) -> Question
 @config(max_examples=40, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
-    questions=st.integers(1, 12),
+    replay_queries=st.integers(1, 12),
     width=st.integers(1, 70),
     views=st.integers(1, 4),
 )

@@ -21,10 +21,10 @@ from lkge import backends
 from lkge.config import RunConfig, configure
 from lkge.data.known_facts import KnownFacts
 from lkge.evaluation.ranking import View
-from lkge.learning.loop import Loop
 from lkge.methods import METHODS
 from lkge.models.scores import SCORES
 from lkge.testing.graphs import growing_graph
+from lkge.training.loop import Loop
 
 DEVICE = "meta"
 GRAPH = growing_graph((12, 18), (2, 3))
@@ -102,7 +102,7 @@ def other_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def settings_of(method: str, **changes: Any) -> RunConfig:
-    own = {"score": "complex", "objective": "softmax"} if method == "evergreen" else {}
+    own = {"score": "complex", "loss": "softmax"} if method == "evergreen" else {}
     small = {"dim": 8, "max_epochs": 2, "components": 2, "active_components": 1, "batch_size": 64}
     return configure({"method": method, **small, **own, **changes})
 
@@ -125,7 +125,7 @@ def test_a_method_learns_on_another_device_what_it_learns_on_the_cpu(
 @pytest.mark.parametrize("objective", ["margin", "softmax", "sampled"])
 @pytest.mark.parametrize("score", sorted(SCORES))
 def test_every_score_and_loss_has_a_step(score: str, objective: str) -> None:
-    changes = {"score": score, "objective": objective, "n3": 0.1, "relation_weight": 0.1}
+    changes = {"score": score, "loss": objective, "n3": 0.1, "relation_prediction_weight": 0.1}
     Loop(GRAPH, settings_of("lkge", device=DEVICE, **changes)).run()
 
 

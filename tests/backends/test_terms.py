@@ -24,11 +24,11 @@ from lkge.backends.numba.margin import FusedMargin
 from lkge.backends.numba.softmax import FusedRelationPrediction, FusedSoftmax
 from lkge.backends.torch_losses import MarginLoss, RowPenalty, SampledSoftmaxLoss, SumOfLosses
 from lkge.backends.torch_softmax import RelationPrediction, SoftmaxLoss
-from lkge.config import RunConfig
 from lkge.errors import SettingsError
 from lkge.models.losses import n3_by_degree
 from lkge.models.model import Model
 from lkge.models.scores import SCORES, Bilinear, score_named
+from lkge.testing import paper_config
 
 FACTS = [(0, 0, 1), (2, 3, 4), (5, 1, 0), (1, 2, 1), (0, 0, 3)]
 
@@ -113,7 +113,7 @@ def test_relation_prediction_by_products_and_by_autograd(
 
 
 def objective_with(**changes: Any) -> Any:
-    return Model(RunConfig(dim=8).with_changes(changes)).loss
+    return Model(paper_config(dim=8).with_changes(changes)).loss
 
 
 def test_the_defaults_are_the_margin_loss_alone() -> None:
@@ -122,7 +122,7 @@ def test_the_defaults_are_the_margin_loss_alone() -> None:
 
 
 def test_adversarial_weights_are_not_for_the_kernel_of_the_margin() -> None:
-    objective = objective_with(adversarial=0.5, margin=3.0)
+    objective = objective_with(adversarial_temperature=0.5, margin=3.0)
     assert (objective.adversarial, objective.margin) == (0.5, 3.0)
     tables, batch = made_tables(1, 9, 2, 8), made_batch(2, 7, 3, 9, 2)
     plain = MarginLoss(score_named("transe"), 3.0, 0.5)
@@ -130,7 +130,7 @@ def test_adversarial_weights_are_not_for_the_kernel_of_the_margin() -> None:
 
 
 def test_the_sampled_softmax_gets_its_settings() -> None:
-    changes = {"objective": "sampled", "adversarial": 0.5, "label_smoothing": 0.1}
+    changes = {"loss": "sampled", "adversarial_temperature": 0.5, "label_smoothing": 0.1}
     for score in ("transe", "complex"):
         objective = objective_with(**changes, score=score)
         assert isinstance(objective, SampledSoftmaxLoss)
@@ -142,7 +142,7 @@ def test_the_softmax_is_by_products_where_it_can_be() -> None:
         ("complex", "auto", FusedSoftmax), ("complex", "torch", SoftmaxLoss),
         ("transe", "auto", SoftmaxLoss),
     ):  # fmt: skip
-        objective = objective_with(objective="softmax", score=score, backend=backend)
+        objective = objective_with(loss="softmax", score=score, backend=backend)
         assert type(objective) is kind
 
 
@@ -161,18 +161,18 @@ def test_a_model_expects_few_facts_with_more_n3_where_it_is_told_to() -> None:
         assert isinstance(rows, RowPenalty)
         return rows.n3
 
-    adapted = Model(RunConfig(score="complex", objective="softmax", n3=0.1, sparse_n3=True))
+    adapted = Model(paper_config(score="complex", loss="softmax", n3=0.1, n3_by_degree=True))
     for facts, n3 in ((1.0, 0.2), (30.0, 0.1)):
         adapted.expect(facts)
         assert n3_of(adapted) == n3
-    fixed = Model(RunConfig(score="complex", objective="softmax", n3=0.1))
+    fixed = Model(paper_config(score="complex", loss="softmax", n3=0.1))
     fixed.expect(1.0)
     assert n3_of(fixed) == 0.1
 
 
 def test_terms_with_a_weight_are_added() -> None:
-    changes = {"n3": 0.1, "l2": 0.2, "relation_weight": 0.3}
-    total = objective_with(objective="softmax", score="complex", **changes)
+    changes = {"n3": 0.1, "l2": 0.2, "relation_prediction_weight": 0.3}
+    total = objective_with(loss="softmax", score="complex", **changes)
     assert isinstance(total, SumOfLosses)
     assert isinstance(total.on_facts, FusedSoftmax)
     relations, rows = total.terms
@@ -201,7 +201,7 @@ def test_squares_are_those_of_the_loss_on_facts() -> None:
     ("changes", "fragment"),
     [
         ({"label_smoothing": 0.1}, "label_smoothing.*'margin'.*--objective softmax"),
-        ({"adversarial": 1.0, "objective": "softmax"}, "adversarial.*'softmax'.*sampled"),
+        ({"adversarial_temperature": 1.0, "loss": "softmax"}, "adversarial.*'softmax'.*sampled"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(changes: dict[str, Any], fragment: str) -> None:
@@ -213,15 +213,15 @@ def test_what_would_have_no_effect_is_refused(changes: dict[str, Any], fragment:
     ("objective", "negatives"), [("margin", 10), ("sampled", 10), ("softmax", 0)]
 )
 def test_how_many_negatives_an_objective_wants(objective: str, negatives: int) -> None:
-    assert Model(RunConfig(objective=objective)).negatives == negatives
+    assert Model(paper_config(loss=objective)).negatives == negatives
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
 @pytest.mark.parametrize("objective", ["margin", "softmax", "sampled"])
 def test_every_objective_lowers_its_loss_on_every_score(objective: str, score: str) -> None:
     """A step against the gradient, with all further terms."""
-    changes = {"n3": 0.01, "l2": 0.01, "relation_weight": 0.1, "margin": 2.0}
-    loss_on_facts = objective_with(objective=objective, score=score, **changes)
+    changes = {"n3": 0.01, "l2": 0.01, "relation_prediction_weight": 0.1, "margin": 2.0}
+    loss_on_facts = objective_with(loss=objective, score=score, **changes)
     tables = made_tables(1, 9, 2, 8, scale=1.0)
     batch = made_batch(2, 7, 0 if objective == "softmax" else 3, 9, 2)
     before, gradient = gradient_of(loss_on_facts, tables, batch)

@@ -10,9 +10,9 @@ import torch
 from tests.backends.made import BACKENDS, NUMBA, TORCH, made_tables
 
 from lkge.backends import Backend
-from lkge.training.optimizers import RowAdam
 from lkge.methods.parts.anchor import Anchor
 from lkge.models.parameters import Gradient, Parameters
+from lkge.training.optimizers import RowAdam
 
 RATE = 0.01
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 
 from lkge import methods
-from lkge.config import RunConfig
+from lkge.config import OBJECTIVES, RunConfig
 from lkge.data.snapshots import no_facts
 from lkge.methods import METHODS, method_named
 from lkge.models.model import Model
 from lkge.models.parameters import Parameters
 from lkge.models.scores import SCORES
-from lkge.testing import CHECKS, graphs
+from lkge.testing import CHECKS, contract, graphs, paper_config
 from lkge.testing.graphs import SETTINGS, bytes_of, course_of, growing_graph, lessons, made_of
 from lkge.training.loop import Loop
 
@@ -24,7 +25,7 @@ GRAPH = growing_graph()
 EVERY_SCORE = pytest.mark.parametrize("score", sorted(SCORES))
 
 
-def settings_for(name: str, **changes: object) -> RunConfig:
+def config_for(name: str, **changes: object) -> RunConfig:
     return SETTINGS.with_changes({"method": name, **changes})
 
 
@@ -33,50 +34,95 @@ def snapshot_bytes(tables: Parameters, entities: int, relations: int) -> bytes:
     return bytes_of(Parameters(tables.entity[:entities], tables.relation[:relations]))
 
 
-@EVERY_SCORE
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", sorted(METHODS))
+FACTORS: tuple[tuple[str, ...], ...] = (
+    tuple(sorted(METHODS)),
+    tuple(check.__name__ for check in CHECKS),
+    tuple(sorted(SCORES)),
+    OBJECTIVES,
+    ("numba", "torch"),
+)
+"""Method, check, score, loss, backend."""
+
+
+def pairs_of(case: tuple[str, ...]) -> set[tuple[tuple[int, str], ...]]:
+    """Two factors and the value of each, for any two."""
+    return set(itertools.combinations(enumerate(case), 2))
+
+
+def pairwise(factors: tuple[tuple[str, ...], ...]) -> list[tuple[str, ...]]:
+    """Every combination of the first two factors; values of the others by turns, so that any two
+    values of any two factors are in a case."""
+    seen: set[tuple[tuple[int, str], ...]] = set()
+    cases = []
+    for first in itertools.product(*factors[:2]):
+        others = itertools.product(*factors[2:])
+        case = max(
+            ((*first, *rest) for rest in others), key=lambda each: len(pairs_of(each) - seen)
+        )
+        seen |= pairs_of(case)
+        cases.append(case)
+    return cases
+
+
+CASES = pairwise(FACTORS)
+
+
+def test_any_two_values_of_any_two_factors_are_in_a_case() -> None:
+    covered = set().union(*map(pairs_of, CASES))
+    for (i, mine), (j, yours) in itertools.combinations(enumerate(FACTORS), 2):
+        assert {((i, a), (j, b)) for a in mine for b in yours} <= covered
+
+
+@pytest.mark.parametrize(("name", "check", "score", "loss", "backend"), CASES)
 def test_every_method_keeps_the_contract(
-    name: str, check: Callable[[RunConfig], None], score: str
+    name: str, check: str, score: str, loss: str, backend: str
 ) -> None:
-    check(graphs.settings_for(name, score))
+    config = graphs.config_for(name, score)
+    getattr(contract, check)(config.with_changes({"loss": loss, "backend": backend}))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_evergreen_keeps_the_contract_row_by_row(check: Callable[[RunConfig], None]) -> None:
     """Without a profile, with the loss and the optimizer that it is made for."""
-    made_for = {"profile": False, "objective": "softmax", "optimizer": "adagrad"}
-    check(graphs.settings_for("evergreen", "complex").with_changes(made_for))
+    made_for = {"query_counts": False, "loss": "softmax", "optimizer": "adagrad"}
+    check(graphs.config_for("evergreen", "complex").with_changes(made_for))
 
 
 @EVERY_SCORE
 def test_lkge_with_all_parts_switched_off_is_fine_tune(score: str) -> None:
-    fine_tune = course_of(GRAPH, graphs.settings_for("fine-tune", score))
+    fine_tune = course_of(GRAPH, graphs.config_for("fine-tune", score))
     off = {"regularization": False, "autoencoder": False, "transfer": False}
-    switched = graphs.settings_for("lkge", score).with_changes(off)
+    switched = graphs.config_for("lkge", score).with_changes(off)
     assert course_of(GRAPH, switched) == fine_tune
 
 
 @EVERY_SCORE
 @pytest.mark.parametrize(
     "only",
-    [{"alpha": 0.1}, {"beta": 0.1}, {"transfer": True}],
+    [{"regularization_weight": 0.1}, {"autoencoder_weight": 0.1}, {"transfer": True}],
     ids=lambda only: next(iter(only)),
 )
 def test_each_part_of_lkge_makes_it_differ_from_fine_tune(
     only: dict[str, object], score: str
 ) -> None:
-    nothing = {"alpha": 0.0, "beta": 0.0, "transfer": False}
-    parts = graphs.settings_for("lkge", score).with_changes(nothing | only)
+    nothing = {"regularization_weight": 0.0, "autoencoder_weight": 0.0, "transfer": False}
+    parts = graphs.config_for("lkge", score).with_changes(nothing | only)
     some = course_of(GRAPH, parts)
-    none = course_of(GRAPH, graphs.settings_for("fine-tune", score))
+    none = course_of(GRAPH, graphs.config_for("fine-tune", score))
     assert (some[0] == none[0]) == ("beta" not in only)
     assert some[1] != none[1]
 
 
 def test_lkge_at_default_strength_differs_from_fine_tune() -> None:
-    ours = course_of(GRAPH, settings_for("lkge", alpha=RunConfig().alpha, beta=RunConfig().beta))
-    theirs = course_of(GRAPH, settings_for("fine-tune"))
+    ours = course_of(
+        GRAPH,
+        config_for(
+            "lkge",
+            regularization_weight=paper_config().alpha,
+            autoencoder_weight=paper_config().beta,
+        ),
+    )
+    theirs = course_of(GRAPH, config_for("fine-tune"))
     assert all(mine != other for mine, other in zip(ours, theirs, strict=True))
 
 
@@ -84,7 +130,10 @@ def test_regularization_holds_old_rows() -> None:
     """The stronger it is, the less the rows of the first snapshot move in the second."""
     moves = []
     for alpha in (0.0, 0.1, 10.0):
-        course = lessons(GRAPH, settings_for("lkge", alpha=alpha, beta=0.0, transfer=False))
+        course = lessons(
+            GRAPH,
+            config_for("lkge", regularization_weight=alpha, autoencoder_weight=0.0, transfer=False),
+        )
         before = next(course)[1].tables.entity.clone()
         after = next(course)[1].tables.entity[: len(before)]
         moves.append(float((after - before).square().sum()))
@@ -92,12 +141,12 @@ def test_regularization_holds_old_rows() -> None:
 
 
 def test_lkge_without_fine_tuning_only_transfers() -> None:
-    config = settings_for("lkge", fine_tuning=False)
+    config = config_for("lkge", fine_tuning=False)
     first, *later = lessons_by_copy(config)
     entities, relations = 18, 4
     for tables in later:
         assert snapshot_bytes(tables, entities, relations) == bytes_of(first)
-    full, *_ = lessons_by_copy(settings_for("lkge"))
+    full, *_ = lessons_by_copy(config_for("lkge"))
     assert bytes_of(full) == bytes_of(first)
 
     model, method = Model(config), method_named("lkge")(config)
@@ -114,13 +163,13 @@ def lessons_by_copy(config: RunConfig) -> list[Parameters]:
 
 def test_on_the_second_snapshot_they_are_three() -> None:
     outcomes = [
-        course_of(GRAPH, settings_for(name))[1] for name in ("re-train", "snapshot", "fine-tune")
+        course_of(GRAPH, config_for(name))[1] for name in ("re-train", "snapshot", "fine-tune")
     ]
     assert len(set(outcomes)) == 3
 
 
 def test_retrain_keeps_all_facts() -> None:
-    for snapshot, _, method in lessons(GRAPH, settings_for("re-train")):
+    for snapshot, _, method in lessons(GRAPH, config_for("re-train")):
         so_far = GRAPH.snapshots[: snapshot.index + 1]
         for split in ("train", "valid"):
             kept = method.state()[split].numpy()
@@ -136,7 +185,7 @@ def test_snapshot_ignores_the_past() -> None:
     assert other.train.tolist() != first.train.tolist()
     second = replace(second, valid=no_facts())
     courses = {
-        name: [course_of(made_of(past, second), settings_for(name)) for past in (first, other)]
+        name: [course_of(made_of(past, second), config_for(name)) for past in (first, other)]
         for name in ("snapshot", "fine-tune")
     }
     (mine, yours), (heir, other_heir) = courses["snapshot"], courses["fine-tune"]

@@ -8,18 +8,19 @@ import pytest
 
 from lkge.config import RunConfig
 from lkge.methods import METHODS
+from lkge.testing import paper_config
 from lkge.testing.graphs import SETTINGS, course_of, growing_graph, made_of
 
 GRAPH = growing_graph()
 
 STRENGTH_ZERO: dict[str, dict[str, Any]] = {
-    "lkge": {"alpha": 0.0, "beta": 0.0, "transfer": False},
-    "ewc": {"alpha": 0.0},
-    "si": {"alpha": 0.0},
-    "gem": {"memory": 0},
-    "emr": {"memory": 0},
-    "evergreen": {"distillation": 0.0, "transfer": False, "carried_sums": False},
-    "dicgrl": {"memory": 0, "components": 1, "active_components": 1},
+    "lkge": {"regularization_weight": 0.0, "autoencoder_weight": 0.0, "transfer": False},
+    "ewc": {"regularization_weight": 0.0},
+    "si": {"regularization_weight": 0.0},
+    "gem": {"memory_size": 0},
+    "emr": {"memory_size": 0},
+    "evergreen": {"replay_weight": 0.0, "transfer": False, "carry_optimizer_state": False},
+    "dicgrl": {"memory_size": 0, "components": 1, "active_components": 1},
 }
 """Settings at which a method is Fine-tune."""
 
@@ -32,8 +33,8 @@ LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "g
 DIFFERENT_FROM_THE_START = {"lkge", "mean", "lan", "dicgrl", "evergreen"}
 
 
-def settings_for(name: str, **changes: Any) -> RunConfig:
-    return SETTINGS.with_changes({"method": name, "memory": 20, **changes})
+def config_for(name: str, **changes: Any) -> RunConfig:
+    return SETTINGS.with_changes({"method": name, "memory_size": 20, **changes})
 
 
 def test_every_method_is_placed() -> None:
@@ -44,8 +45,8 @@ def test_every_method_is_placed() -> None:
 
 @pytest.mark.parametrize("name", sorted(STRENGTH_ZERO))
 def test_at_strength_zero_a_method_is_fine_tune(name: str) -> None:
-    off = course_of(GRAPH, settings_for(name, **STRENGTH_ZERO[name]))
-    fine_tune = course_of(GRAPH, settings_for("fine-tune"))
+    off = course_of(GRAPH, config_for(name, **STRENGTH_ZERO[name]))
+    fine_tune = course_of(GRAPH, config_for("fine-tune"))
     if name == "dicgrl":  # its tables have the attention of relations besides
         off = [mine[: len(theirs)] for mine, theirs in zip(off, fine_tune, strict=True)]
     assert off == fine_tune
@@ -55,10 +56,10 @@ def test_at_strength_zero_a_method_is_fine_tune(name: str) -> None:
 def test_by_default_a_method_is_not_fine_tune(name: str) -> None:
     """GEM needs some epochs until a step would harm what it remembers."""
     changes = {"max_epochs": 20, "patience": 20} if name == "gem" else {}
-    defaults = RunConfig()
-    strength = {"alpha": defaults.alpha, "beta": defaults.beta}
-    mine = course_of(GRAPH, settings_for(name, **strength, **changes))
-    theirs = course_of(GRAPH, settings_for("fine-tune", **changes))
+    defaults = paper_config()
+    strength = {"regularization_weight": defaults.alpha, "autoencoder_weight": defaults.beta}
+    mine = course_of(GRAPH, config_for(name, **strength, **changes))
+    theirs = course_of(GRAPH, config_for("fine-tune", **changes))
     assert mine[1] != theirs[1]
     assert mine[2] != theirs[2]
 
@@ -66,4 +67,4 @@ def test_by_default_a_method_is_not_fine_tune(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(LIKE_FINE_TUNE_AT_FIRST))
 def test_on_the_first_snapshot_it_is_fine_tune(name: str) -> None:
     first = made_of(GRAPH.snapshots[0])
-    assert course_of(first, settings_for(name)) == course_of(first, settings_for("fine-tune"))
+    assert course_of(first, config_for(name)) == course_of(first, config_for("fine-tune"))

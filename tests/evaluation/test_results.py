@@ -104,7 +104,7 @@ def made_results() -> Results:
     return Results(
         dataset="made",
         method="lkge",
-        config={"alpha": 0.01, "transfer": True, "score": "transe"},
+        config={"regularization_weight": 0.01, "transfer": True, "score": "transe"},
         snapshots=(record(0), record(1, valid_mrr=NAN)),
         protocols={
             "paper": THREE,

@@ -18,13 +18,13 @@ from tests.backends.made import made_batch
 from tests.methods.hand_made import as_facts, moved
 from tests.methods.plain_python import Table
 
-from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.methods import method_named
 from lkge.methods.parts.inductive import Inductive
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
+from lkge.testing import paper_config
 
 PAST = [(0, 0, 1), (1, 0, 2), (0, 2, 2), (2, 0, 3), (3, 2, 3), (1, 2, 0), (3, 0, 0)]
 SECOND = [(5, 0, 1), (2, 2, 5), (5, 6, 3), (6, 0, 5), (7, 2, 6), (6, 2, 7), (9, 6, 1), (0, 0, 3)]
@@ -40,7 +40,7 @@ SNAPSHOTS = (
     Snapshot(1, as_facts(SECOND), as_facts([(8, 0, 2)]), no_facts(), 10, 4),
     Snapshot(2, as_facts(THIRD), no_facts(), no_facts(), 11, 4),
 )
-SETTINGS = RunConfig(dim=6, margin=2.0, batch_size=8, negatives=3, learning_rate=0.01)
+SETTINGS = paper_config(dim=6, margin=2.0, batch_size=8, negatives=3, learning_rate=0.01)
 
 
 def begun(name: str, **changes: object) -> tuple[Inductive, Model]:

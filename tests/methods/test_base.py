@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.methods.hand_made import FIRST
 
-from lkge.config import RunConfig
 from lkge.data.snapshots import with_inverses
 from lkge.errors import UnknownName
 from lkge.methods.base import METHODS, Method, method_named, register
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient
+from lkge.testing import paper_config
 
 
 def test_a_method_is_found_by_its_name() -> None:
@@ -44,7 +44,7 @@ def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_hooks_of_the_base_do_no_harm() -> None:
-    config = RunConfig(dim=4)
+    config = paper_config(dim=4)
     method, model = Method(config), Model(config)
     method.grow(model, FIRST)
     before = model.tables.clone()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.config import RunConfig
 from lkge.data.snapshots import with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.dicgrl import Dicgrl, concerned
 from lkge.methods.parts.components import ATTENTION
 from lkge.models.model import Model
-from lkge.testing.graphs import SETTINGS, growing_graph, lessons, study
+from lkge.testing import paper_config
+from lkge.testing.graphs import SETTINGS, growing_graph, lessons
 
 GRAPH = growing_graph()
-DICGRL = SETTINGS.with_changes({"method": "dicgrl", "memory": 20, "active_components": 2})
+DICGRL = SETTINGS.with_changes({"method": "dicgrl", "memory_size": 20, "active_components": 2})
 
 
 def test_components_that_no_fact_uses_are_untouched() -> None:
@@ -91,4 +91,4 @@ def test_attention_is_drawn_for_new_relations_and_learned() -> None:
 )
 def test_impossible_divisions_are_refused(changes: dict[str, object], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        Dicgrl(RunConfig().with_changes(changes))
+        Dicgrl(paper_config().with_changes(changes))

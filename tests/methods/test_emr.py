@@ -9,7 +9,7 @@ GRAPH = growing_graph()
 
 
 def test_old_facts_are_learned_together_with_new_ones() -> None:
-    course = lessons(GRAPH, SETTINGS.with_changes({"method": "emr", "memory": 10}))
+    course = lessons(GRAPH, SETTINGS.with_changes({"method": "emr", "memory_size": 10}))
     _, _, method = next(course)
     assert isinstance(method, Emr)
     remembered = method.memory.facts.tolist()

@@ -7,23 +7,24 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from lkge.methods.parts.profile import Profile
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
 
 from lkge.config import EVERGREEN, RunConfig
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
+from lkge.methods.replay_queries import QueryCounts
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import SCORES
+from lkge.testing import paper_config
 from lkge.testing.graphs import growing_graph, made_of
 from lkge.training.loop import Loop
 
 SETTLED = 1
 """New facts that have neither a new entity nor a new relation: (1, 0, 0)."""
 
-SETTINGS = RunConfig().with_changes({**EVERGREEN, "dim": 4, "questions": 100_000})
+SETTINGS = paper_config().with_changes({**EVERGREEN, "dim": 4, "replay_queries": 100_000})
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -100,7 +101,12 @@ def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
 def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
     backend: str, strength: float, told: float, heart: bool
 ) -> None:
-    changes = {"backend": backend, "distillation": strength, "told": told, "heart": heart}
+    changes = {
+        "backend": backend,
+        "replay_weight": strength,
+        "replay_share": told,
+        "replay_model": heart,
+    }
     method, model, old = second_snapshot(SETTINGS.with_changes(changes))
     assert (method._heart is not None) == heart
     teller = old if method._heart is None else method._heart.tables
@@ -139,7 +145,7 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
 def test_old_facts_count_more_as_new_ones_have_nothing_new_but_in_a_dense_graph(
     given: float, settled: int, brought: int, weight: float
 ) -> None:
-    method, _, _ = second_snapshot(SETTINGS.with_changes({"distillation": given}))
+    method, _, _ = second_snapshot(SETTINGS.with_changes({"replay_weight": given}))
     train = np.array([(1, 0, 0)] * settled + [(1, 0, 5)] * brought, dtype=np.int32)
     assert (SECOND.num_entities, len(PAST)) == (10, 5)
     snapshot = dataclasses.replace(SECOND, train=train.reshape(-1, 3))
@@ -159,7 +165,7 @@ def test_where_epochs_are_short_more_of_them_may_pass(
 
 
 def test_what_is_added_to_a_graph_of_rows_is_learned_at_once() -> None:
-    living = SETTINGS.with_changes({"patience": 1, "profile": False})
+    living = SETTINGS.with_changes({"patience": 1, "query_counts": False})
     later, _, _ = second_snapshot(living)
     assert (Evergreen(living).patience(FIRST), later.patience(SECOND)) == (5, 1)
 
@@ -176,13 +182,13 @@ def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:
 def test_what_is_withdrawn_is_not_asked_again() -> None:
     method, _, _ = second_snapshot(SETTINGS)
     method.retract(as_facts(PAST[1:]))
-    assert method.state()["profile.questions"].tolist() == [[0, 0], [1, 1]]
+    assert method.state()["profile.queries"].tolist() == [[0, 0], [1, 1]]
 
 
 @pytest.mark.parametrize("profile", [True, False])
 def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     """Also where nothing is new: a lesson that only withdraws moves what it withdraws."""
-    config = SETTINGS.with_changes({"profile": profile})
+    config = SETTINGS.with_changes({"query_counts": profile})
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -201,19 +207,19 @@ def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
 
 
 def test_without_a_profile_what_is_withdrawn_is_not_recollected() -> None:
-    method, model, _ = second_snapshot(SETTINGS.with_changes({"profile": False}))
+    method, model, _ = second_snapshot(SETTINGS.with_changes({"query_counts": False}))
     withdrawn = as_facts(PAST[:2])
-    asked = {tuple(question) for question in method._asked.questions.tolist()}
+    asked = {tuple(question) for question in method._asked.queries.tolist()}
     method.retract(withdrawn)
     method.begin(model, SECOND)
-    left = {tuple(question) for question in method._asked.questions.tolist()}
+    left = {tuple(question) for question in method._asked.queries.tolist()}
     gone = {tuple(question) for question in with_inverses(withdrawn)[:, :2].tolist()}
     assert gone & asked
     assert left == asked - gone
 
 
 def test_without_a_profile_it_works_row_by_row() -> None:
-    assert Evergreen(SETTINGS.with_changes({"profile": False})).rowwise
+    assert Evergreen(SETTINGS.with_changes({"query_counts": False})).rowwise
     assert not Evergreen(SETTINGS).rowwise
 
 
@@ -223,19 +229,21 @@ def test_what_is_recollected_is_bounded_by_what_is_new(
 ) -> None:
     sizes: list[int] = []
 
-    def note(_: object, __: object, ___: object, size: int, ____: object) -> Profile:
+    def note(_: object, __: object, ___: object, size: int, ____: object) -> QueryCounts:
         sizes.append(size)
-        return Profile()
+        return QueryCounts()
 
-    monkeypatch.setattr(evergreen, "recollected", note)
-    method, model, _ = second_snapshot(SETTINGS.with_changes({"profile": False, "questions": 30}))
+    monkeypatch.setattr(evergreen, "pseudo_queries", note)
+    method, model, _ = second_snapshot(
+        SETTINGS.with_changes({"query_counts": False, "replay_queries": 30})
+    )
     method.begin(model, dataclasses.replace(SECOND, train=np.zeros((facts, 3), dtype=np.int32)))
     assert sizes[-1] == asked
 
 
 def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:
     graph = growing_graph()
-    config = RunConfig().with_changes({**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2})
+    config = paper_config().with_changes({**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2})
     first, second = (
         Loop(made_of(*graph.snapshots[:k]), config).run().method.state() for k in (1, 2)
     )
@@ -243,7 +251,7 @@ def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:
         before, after = first[f"optimizer.sums.{table}"], second[f"optimizer.sums.{table}"]
         assert len(after) > len(before)
         assert (after[: len(before)] >= before).all()
-    fresh = Loop(graph, config.with_changes({"carried_sums": False})).run().method.state()
+    fresh = Loop(graph, config.with_changes({"carry_optimizer_state": False})).run().method.state()
     assert not any(name.startswith("optimizer") for name in fresh)
 
 
@@ -262,17 +270,17 @@ def rivals() -> GrowingGraph:
     "base",
     [
         {},
-        {"profile": False},
-        {"score": "rotate", "objective": "sampled", "negatives": 16, "learning_rate": 0.1},
+        {"query_counts": False},
+        {"score": "rotate", "loss": "sampled", "negatives": 16, "learning_rate": 0.1},
     ],
     ids=["told by heart", "held without a profile", "told"],
 )
 def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) -> None:
     """The first snapshot's facts, asked again among all entities once the second is learned."""
     learning = {"dim": 32, "batch_size": 40, "max_epochs": 60, "patience": 60, "n3": 0.0}
-    config = RunConfig().with_changes({**EVERGREEN, **learning, **base})
+    config = paper_config().with_changes({**EVERGREEN, **learning, **base})
     kept, lost = (
-        Loop(rivals(), config.with_changes({"distillation": strength}))
+        Loop(rivals(), config.with_changes({"replay_weight": strength}))
         .run()
         .results.protocols["current"]
         .matrix
@@ -286,7 +294,7 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
 @pytest.mark.parametrize("old", [1, 50])
 @pytest.mark.parametrize(("told", "asked"), [(1.0, 9), (0.4, 4)])
 def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: int) -> None:
-    config = SETTINGS.with_changes({"questions": 7, "told": told})
+    config = SETTINGS.with_changes({"replay_queries": 7, "replay_share": told})
     method, model = Evergreen(config), Model(config)
     facts = as_facts([(k, 0, k + 1) for k in range(old)])
     first, second = (dataclasses.replace(snapshot, num_entities=60) for snapshot in (FIRST, SECOND))
@@ -302,10 +310,10 @@ def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: 
     ("changes", "held", "size"),
     [
         ({}, [], 300),
-        ({"told": 0.5}, [4], 525),
-        ({"told": 0.0}, [8], 750),
-        ({"profile": False}, [8], 750),
-        ({"objective": "margin"}, [], 1500),
+        ({"replay_share": 0.5}, [4], 525),
+        ({"replay_share": 0.0}, [8], 750),
+        ({"query_counts": False}, [8], 750),
+        ({"loss": "margin"}, [], 1500),
     ],
     ids=["told", "half told", "held", "no profile", "no products"],
 )
@@ -313,13 +321,13 @@ def test_fewer_new_facts_are_learned_beside_old_questions(
     changes: dict[str, object], held: list[int], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    draw = Profile.draw
+    draw = QueryCounts.draw
     monkeypatch.setattr(
-        Profile,
+        QueryCounts,
         "draw",
         lambda self, size, generator: asked.append(size) or draw(self, size, generator),
     )
-    config = SETTINGS.with_changes({"questions": 8, **changes})
+    config = SETTINGS.with_changes({"replay_queries": 8, **changes})
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -334,7 +342,7 @@ def test_fewer_new_facts_are_learned_beside_old_questions(
     assert method.batch_size(10**6) == 1500
 
 
-DISTANCE = SETTINGS.with_changes({"score": "transe", "objective": "sampled", "n3": 0.0})
+DISTANCE = SETTINGS.with_changes({"score": "transe", "loss": "sampled", "n3": 0.0})
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
@@ -343,7 +351,7 @@ DISTANCE = SETTINGS.with_changes({"score": "transe", "objective": "sampled", "n3
 def test_a_profile_has_a_heart_and_without_one_products_are_held_and_all_else_told(
     score: str, objective: str, profile: bool
 ) -> None:
-    changes = {"score": score, "objective": objective, "questions": 5, "profile": profile}
+    changes = {"score": score, "loss": objective, "replay_queries": 5, "query_counts": profile}
     method, _, _ = second_snapshot(DISTANCE.with_changes(changes))
     products = objective == "softmax" and score in {"complex", "distmult"}
     assert (method._heart is not None) == profile
@@ -373,7 +381,7 @@ def test_what_is_withdrawn_is_no_longer_known_by_heart(
 
 
 def test_what_was_kept_without_a_heart_goes_on_without_one() -> None:
-    kept = second_snapshot(SETTINGS.with_changes({"heart": False}))[0].state()
+    kept = second_snapshot(SETTINGS.with_changes({"replay_model": False}))[0].state()
     again, model = Evergreen(SETTINGS), Model(SETTINGS)
     again.load_state(kept)
     again.grow(model, SECOND)
@@ -390,14 +398,14 @@ def test_the_heart_is_carried_and_counted() -> None:
     again.load_state(state)
     assert again._heart is not None
     assert torch.equal(again._heart.tables.entity, method._heart.tables.entity)
-    for changes in ({"heart": False}, {"profile": False}, {"told": 0.0}):
+    for changes in ({"replay_model": False}, {"query_counts": False}, {"replay_share": 0.0}):
         without = second_snapshot(SETTINGS.with_changes(changes))[0].state()
         assert not any(name.startswith("heart") for name in without)
 
 
 @pytest.mark.parametrize("profile", [True, False])
 def test_what_is_told_is_of_old_entities_and_the_same_each_time(profile: bool) -> None:
-    config = DISTANCE.with_changes({"batch_size": 2, "profile": profile})
+    config = DISTANCE.with_changes({"batch_size": 2, "query_counts": profile})
     one, other = (second_snapshot(config)[0]._retelling for _ in range(2))
     assert one is not None
     assert other is not None
@@ -415,13 +423,13 @@ def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
 
 def test_without_a_profile_nothing_is_kept_but_counts_and_the_sums() -> None:
     graph = growing_graph()
-    config = RunConfig().with_changes(
-        {**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2, "profile": False}
+    config = paper_config().with_changes(
+        {**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2, "query_counts": False}
     )
     learned = Loop(graph, config).run()
     state = learned.method.state()
     assert {name.partition(".")[0] for name in state} == {"facts", "optimizer"}
     facts = sum(len(snapshot.train) for snapshot in graph.snapshots)
     assert state["facts.entity"].sum() == state["facts.relation"].sum() == 2 * facts
-    without = Loop(graph, config.with_changes({"distillation": 0.0})).run()
+    without = Loop(graph, config.with_changes({"replay_weight": 0.0})).run()
     assert not torch.equal(learned.tables.entity, without.tables.entity)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lkge.models.objectives import MarginLoss
 
+from lkge.backends.torch_losses import MarginLoss
 from lkge.data.batches import batches
 from lkge.data.snapshots import with_inverses
 from lkge.methods.ewc import Ewc
@@ -41,7 +41,7 @@ def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
     backend: str, sharing: int
 ) -> None:
     expected: Parameters | None = None
-    config = EWC.with_changes({"backend": backend, "sharing": sharing})
+    config = EWC.with_changes({"backend": backend, "negatives_shared_by": sharing})
     for snapshot, model, method in lessons(GRAPH, config):
         here = one_fact_at_a_time(model, snapshot.index, sharing)
         if expected is not None:
@@ -78,7 +78,7 @@ def test_the_pull_is_alpha_times_fisher_times_the_square_of_the_move() -> None:
 def test_the_more_information_the_less_a_coordinate_moves() -> None:
     moves = []
     for alpha in (0.0, 1.0, 100.0):
-        course = lessons(GRAPH, EWC.with_changes({"alpha": alpha}))
+        course = lessons(GRAPH, EWC.with_changes({"regularization_weight": alpha}))
         before = next(course)[1].tables.entity.clone()
         moves.append(float((next(course)[1].tables.entity[: len(before)] - before).abs().sum()))
     assert moves[0] > moves[1] > moves[2]

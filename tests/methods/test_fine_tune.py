@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from tests.methods.hand_made import FIRST, SECOND
 
-from lkge.config import RunConfig
 from lkge.methods.fine_tune import FineTune
 from lkge.models.model import Model
+from lkge.testing import paper_config
 
 
 def test_old_rows_are_inherited_and_new_ones_drawn() -> None:
-    config = RunConfig(dim=4)
+    config = paper_config(dim=4)
     method, model = FineTune(config), Model(config)
     method.grow(model, FIRST)
     old = model.tables.clone()

@@ -9,11 +9,11 @@ import pytest
 from lkge.methods.gem import Gem, product
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient
-from lkge.testing.graphs import SETTINGS, growing_graph, lessons, study
+from lkge.testing.graphs import SETTINGS, growing_graph, lessons
 from lkge.training.loop import Loop
 
 GRAPH = growing_graph()
-GEM = SETTINGS.with_changes({"method": "gem", "memory": 20, "max_epochs": 30, "patience": 30})
+GEM = SETTINGS.with_changes({"method": "gem", "memory_size": 20, "max_epochs": 30, "patience": 30})
 
 
 class Watched(Gem):
@@ -75,7 +75,7 @@ def test_memory_is_divided_by_snapshots() -> None:
 
 
 def test_remembered_facts_share_their_corruptions_as_new_ones_do() -> None:
-    model, method = Model(GEM), Gem(replace(GEM, max_epochs=1, sharing=8))
+    model, method = Model(GEM), Gem(replace(GEM, max_epochs=1, negatives_shared_by=8))
     study(model, method, GRAPH, 0)
     method.begin(model, GRAPH.snapshots[0])
     assert [(len(part), part.shared_by) for part in method._parts] == [(40, 8)]

@@ -150,7 +150,7 @@ def test_a_predictor_never_changes() -> None:
 
 @pytest.mark.parametrize("neighbours", [64, 2])
 def test_the_gradient_is_that_of_the_plain_loss(neighbours: int) -> None:
-    method, model = begun("lan", backend="torch", neighbours=neighbours)
+    method, model = begun("lan", backend="torch", max_neighbours=neighbours)
     batch, near, margin = some_batch(), plain.listed(method.near), 4.0
     strengths = implies(3)
     tables = exact(model.tables)

@@ -10,15 +10,15 @@ import torch
 from tests.methods import plain_python as paper
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, Scene, moved, plain, second_snapshot
 
-from lkge.config import RunConfig
 from lkge.methods.lkge import Lkge, row_weight
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
+from lkge.testing import paper_config
 
 Loss = Callable[..., float]
 
 ALPHA, BETA = 0.3, 0.7
-BASE = RunConfig(dim=3, alpha=ALPHA, beta=BETA)
+BASE = paper_config(dim=3, regularization_weight=ALPHA, autoencoder_weight=BETA)
 BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
 OMEGAS = pytest.mark.parametrize("omega", ["printed", "squared"])
 EVERY_ENTITY, EVERY_RELATION = range(10), range(6)
@@ -56,7 +56,7 @@ def losses(scene: Scene, squared: bool = False) -> tuple[paper.Rows, Loss, Loss]
 @OMEGAS
 def test_the_penalty_is_alpha_l_old_plus_beta_l_mae(backend: str, omega: str) -> None:
     """Eq. (12) with Eqs. (2), (5), (6), (10), (11), where a step touches every row."""
-    scene = second_snapshot(BASE.with_changes({"backend": backend, "omega": omega}))
+    scene = second_snapshot(BASE.with_changes({"backend": backend, "regularization_form": omega}))
     rows, l_old, l_mae = losses(scene, squared=omega == "squared")
     value, gradient = penalty(scene, EVERY_ENTITY, EVERY_RELATION)
     assert value == pytest.approx(ALPHA * l_old(rows) + BETA * l_mae(rows), rel=1e-5)
@@ -67,7 +67,7 @@ def test_the_penalty_is_alpha_l_old_plus_beta_l_mae(backend: str, omega: str) ->
 @OMEGAS
 def test_a_step_pays_for_the_rows_that_it_touches(backend: str, omega: str) -> None:
     """Old rows outside batch and new facts neither cost nor move."""
-    scene = second_snapshot(BASE.with_changes({"backend": backend, "omega": omega}))
+    scene = second_snapshot(BASE.with_changes({"backend": backend, "regularization_form": omega}))
     rows, l_old, l_mae = losses(scene, squared=omega == "squared")
     value, gradient = penalty(scene, [0, 8], [2])
     entities, relations = WITH_NEW_FACTS[0] | {0, 8}, WITH_NEW_FACTS[1] | {2}
@@ -125,7 +125,7 @@ def test_rows_without_any_fact_are_free(backend: str) -> None:
 @OMEGAS
 def test_without_the_autoencoder_regularization_is_left(backend: str, omega: str) -> None:
     scene = second_snapshot(
-        BASE.with_changes({"backend": backend, "omega": omega, "autoencoder": False})
+        BASE.with_changes({"backend": backend, "regularization_form": omega, "autoencoder": False})
     )
     rows, l_old, _ = losses(scene, squared=omega == "squared")
     value, gradient = penalty(scene, EVERY_ENTITY, EVERY_RELATION)
@@ -137,7 +137,11 @@ def test_without_the_autoencoder_regularization_is_left(backend: str, omega: str
 
 def test_the_two_readings_of_omega_differ() -> None:
     values = [
-        penalty(second_snapshot(BASE.with_changes({"omega": omega})), EVERY_ENTITY, range(6))[0]
+        penalty(
+            second_snapshot(BASE.with_changes({"regularization_form": omega})),
+            EVERY_ENTITY,
+            range(6),
+        )[0]
         for omega in ("printed", "squared")
     ]
     assert values[0] > values[1] * 1.01

@@ -71,7 +71,7 @@ def test_what_is_served_does_not_change_when_the_moments_are_kept() -> None:
 
 @pytest.mark.parametrize("neighbours", [64, 1])
 def test_the_gradient_is_that_of_the_plain_loss(neighbours: int) -> None:
-    method, model = begun("mean", backend="torch", neighbours=neighbours)
+    method, model = begun("mean", backend="torch", max_neighbours=neighbours)
     batch, near, margin = some_batch(), plain.listed(method.near), 4.0
     tables = exact(model.tables)
     model.loss.margin = margin  # type: ignore[attr-defined]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND
 
-from lkge.config import RunConfig
 from lkge.methods.retrain import Retrain
 from lkge.models.model import Model
+from lkge.testing import paper_config
 
-SETTINGS = RunConfig(dim=4)
+SETTINGS = paper_config(dim=4)
 
 
 def learned_first() -> tuple[Retrain, Model]:

@@ -8,10 +8,10 @@ import torch
 from lkge.methods.si import DAMPING, Si, importance
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
-from lkge.testing.graphs import SETTINGS, growing_graph, study
+from lkge.testing.graphs import SETTINGS, growing_graph
 
 GRAPH = growing_graph()
-SI = SETTINGS.with_changes({"method": "si", "alpha": 1.0})
+SI = SETTINGS.with_changes({"method": "si", "regularization_weight": 1.0})
 
 
 class Watched(Si):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from tests.methods.hand_made import FIRST, SECOND
 
-from lkge.config import RunConfig
 from lkge.methods.snapshot_only import SnapshotOnly
 from lkge.models.model import Model
+from lkge.testing import paper_config
 
 
 def test_every_snapshot_starts_over_on_its_own_facts() -> None:
-    config = RunConfig(dim=4)
+    config = paper_config(dim=4)
     method, model = SnapshotOnly(config), Model(config)
     for snapshot in (FIRST, SECOND):
         method.grow(model, snapshot)
@@ -23,7 +23,7 @@ def test_every_snapshot_starts_over_on_its_own_facts() -> None:
 
 
 def test_before_it_starts_over_it_answers_with_what_it_has() -> None:
-    config = RunConfig(dim=4)
+    config = paper_config(dim=4)
     method, model = SnapshotOnly(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)

@@ -11,12 +11,12 @@ import torch
 from lkge.backends import backend_for
 from lkge.backends.numba.backend import NumbaBackend
 from lkge.backends.torch_backend import TorchBackend
-from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.errors import SettingsError, UnknownName
 from lkge.models.model import INITIALISE, TRAIN, Model, stream, xavier_parameters
+from lkge.testing import paper_config
 
-SETTINGS = RunConfig(dim=8, seed=3)
+SETTINGS = paper_config(dim=8, seed=3)
 
 
 def snapshot(index: int, entities: int, relations: int) -> Snapshot:
@@ -64,7 +64,7 @@ def test_a_restart_replaces_every_row() -> None:
 
 def test_draws_follow_seed_and_snapshot() -> None:
     def drawn(seed: int, index: int) -> bytes:
-        model = Model(RunConfig(dim=8, seed=seed))
+        model = Model(paper_config(dim=8, seed=seed))
         return model.drawn(snapshot(index, 5, 3)).entity.numpy().tobytes()
 
     assert drawn(1, 0) == drawn(1, 0)
@@ -109,10 +109,10 @@ def test_a_device_that_is_not_there_is_refused_with_a_remedy(device: str) -> Non
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(SettingsError, match=f"{device}.*--device cpu") as refused:
-        Model(RunConfig(device=device))
+        Model(paper_config(device=device))
     assert "\n" not in str(refused.value)
 
 
 def test_an_unknown_score_is_refused() -> None:
     with pytest.raises(UnknownName):
-        Model(RunConfig(score="no such score"))
+        Model(paper_config(score="no such score"))

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from lkge.config import RunConfig
 from lkge.errors import SettingsError, UnknownName
 from lkge.models.model import Model
 from lkge.models.scores import (
@@ -24,6 +23,7 @@ from lkge.models.scores import (
     score_named,
     score_of,
 )
+from lkge.testing import paper_config
 
 TRANSE = TransE()
 EVERY_SCORE = pytest.mark.parametrize("name", sorted(SCORES))
@@ -215,6 +215,6 @@ def test_an_unknown_score_is_named_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", ["complex", "rotate"])
 def test_complex_coordinates_need_an_even_dimension(name: str) -> None:
-    assert score_of(RunConfig(score=name, dim=6)).name == name
+    assert score_of(paper_config(score=name, dim=6)).name == name
     with pytest.raises(SettingsError, match="dim = 7 is odd; choose an even --dim"):
-        Model(RunConfig(score=name, dim=7))
+        Model(paper_config(score=name, dim=7))

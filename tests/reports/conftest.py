@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lkge.config import RunConfig
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.testing import paper_config
 
 MakeRun = Callable[..., Results]
 
@@ -48,7 +48,7 @@ def _made_run(
     return Results(
         dataset,
         method,
-        RunConfig(method=method, seed=seed).with_changes(config).to_dict(),
+        paper_config(method=method, seed=seed).with_changes(config).to_dict(),
         tuple(
             SnapshotRecord(
                 index=i,

@@ -24,18 +24,22 @@ def test_runs_that_differ_in_seed_and_place_are_one_system(make_run: MakeRun) ->
 
 
 def test_variants_of_a_method_are_named_by_what_sets_them_apart(make_run: MakeRun) -> None:
-    runs = [make_run(), make_run(autoencoder=False), make_run(alpha=0.5, beta=1.0)]
+    runs = [
+        make_run(),
+        make_run(autoencoder=False),
+        make_run(regularization_weight=0.5, autoencoder_weight=1.0),
+    ]
     names = [system.name for system in systems_of(runs)]
     assert names == ["lkge", "lkge, no autoencoder", "lkge, alpha 0.5, beta 1.0"]
 
 
 def test_a_part_that_is_off_is_named_even_without_its_siblings(make_run: MakeRun) -> None:
-    (system,) = systems_of([make_run(fine_tuning=False, alpha=0.5)])
+    (system,) = systems_of([make_run(fine_tuning=False, regularization_weight=0.5)])
     assert system.name == "lkge, no fine-tuning"
 
 
 def test_a_preset_needs_no_words(make_run: MakeRun) -> None:
-    runs = [make_run(**EVERGREEN), make_run(**{**EVERGREEN, "questions": 7})]
+    runs = [make_run(**EVERGREEN), make_run(**{**EVERGREEN, "replay_queries": 7})]
     assert [system.name for system in systems_of(runs)] == ["evergreen", "evergreen, questions 7"]
 
 

@@ -19,10 +19,10 @@ from fastapi.testclient import TestClient
 
 import lkge
 from lkge import living
-from lkge.config import RunConfig
 from lkge.data.formats import Triple
 from lkge.serve.app import create_app
 from lkge.serve.server import address, bound
+from lkge.testing import paper_config
 
 TOKEN = "a token for tests"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -49,7 +49,7 @@ def more(start: int, size: int = 4) -> list[Triple]:
 
 def learned_graph(folder: Path) -> None:
     """The world as versions 0, which is empty, and 1."""
-    config = RunConfig(dim=8, batch_size=64, learning_rate=0.02, max_epochs=5)
+    config = paper_config(dim=8, batch_size=64, learning_rate=0.02, max_epochs=5)
     living.init(folder, config=config).add(world(), valid=0.2)
 
 

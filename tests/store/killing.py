@@ -29,7 +29,7 @@ ACCEPTED, PUBLISHED = b"A", b"P"
 
 def made(folder: Path, keep: int = 3) -> Path:
     """A graph of twenty people."""
-    small = {"dim": 4, "max_epochs": 3, "batch_size": 32, "questions": 8, "backend": "torch"}
+    small = {"dim": 4, "max_epochs": 3, "batch_size": 32, "replay_queries": 8, "backend": "torch"}
     init(folder, keep=keep, **small).add(ring(0, 20), valid=0.2)
     return folder
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from lkge.config import RunConfig
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.store import inbox
@@ -15,8 +14,9 @@ from lkge.store.arrays import Arrays
 from lkge.store.inbox import FactBatch
 from lkge.store.records import ADD, INIT, Manifest, Options, VersionRecord
 from lkge.store.versions import HOLD_OUT_FILE, INFERENCE, KNOWN, MODEL, NAMES, Store
+from lkge.testing import paper_config
 
-SETTINGS = RunConfig(dataset="made", dim=2)
+SETTINGS = paper_config(dataset="made", dim=2)
 
 
 def facts_of(version: int) -> list[tuple[str, str, str]]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -150,7 +149,7 @@ def test_a_failure_leaves_nothing(
 
 
 def test_a_method_without_rows_says_so(reader: Reader, tmp_path: Path) -> None:
-    reader.config = dataclasses.replace(reader.config, method="mean")
+    reader.config = reader.config.with_changes(method="mean")
     reader.predictor = object()  # type: ignore[assignment]
     with pytest.raises(DataError, match="no row of its own under the method 'mean'"):
         export(reader, tmp_path / "out", "npy")

@@ -25,6 +25,7 @@ from lkge.store.inbox import accept, waiting
 from lkge.store.reader import Reader
 from lkge.store.records import StoreConfig
 from lkge.store.subgraph import whole_graph
+from lkge.testing import paper_config
 from lkge.training.events import EpochFinished, Event
 
 NEWCOMERS = [*ring(40, 50), *bridge(0, 40, 10)]
@@ -84,12 +85,12 @@ def test_a_graph_is_evergreen_unless_a_preset_or_a_method_is_named(tmp_path: Pat
     ]
     for number, (words, expected) in enumerate(cases):
         graph = init(tmp_path / str(number), **words, dim=8)
-        assert graph.config == RunConfig().with_changes({**expected, "dim": 8})
+        assert graph.config == paper_config().with_changes({**expected, "dim": 8})
 
 
 def test_a_preset_stands_neither_beside_settings_nor_beside_a_run(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
-        init(tmp_path / "KG", config=RunConfig(), preset="paper")
+        init(tmp_path / "KG", config=paper_config(), preset="paper")
     with pytest.raises(SettingsError, match="its own settings; leave preset out"):
         init(tmp_path / "KG", run=tmp_path / "run", preset="paper")
     assert not (tmp_path / "KG").exists()
@@ -105,11 +106,11 @@ def test_a_run_of_evergreen_goes_on_at_its_own_pace(tmp_path: Path) -> None:
 def test_a_profile_is_kept_on_demand_and_only_where_there_is_one(tmp_path: Path) -> None:
     few = {"dim": 8, "max_epochs": 1, "backend": "torch"}
     for profile in (True, False):
-        api.run(made_graph(), out=tmp_path / f"run {profile}", profile=profile, **few)
-    kept = init(tmp_path / "KG", run=tmp_path / "run True", known=False, profile=True)
+        api.run(made_graph(), out=tmp_path / f"run {profile}", query_counts=profile, **few)
+    kept = init(tmp_path / "KG", run=tmp_path / "run True", known=False, query_counts=True)
     assert len(kept.reader.model_arrays["method.profile.counts"])
     with pytest.raises(SettingsError, match="kept no profile"):
-        init(tmp_path / "KG2", run=tmp_path / "run False", known=False, profile=True)
+        init(tmp_path / "KG2", run=tmp_path / "run False", known=False, query_counts=True)
 
 
 def test_the_open_version_stays_while_another_writes(tmp_path: Path) -> None:
@@ -209,9 +210,9 @@ def test_a_pool_of_everyone_is_the_whole_graph(
 
 def test_what_was_not_carried_before_is_zero_where_nothing_was_learned(tmp_path: Path) -> None:
     """A run that began anew with its optimizer goes on in a graph that keeps it."""
-    run = {"dim": 8, "max_epochs": 1, "backend": "torch", "carried_sums": False}
+    run = {"dim": 8, "max_epochs": 1, "backend": "torch", "carry_optimizer_state": False}
     api.run(made_graph(), out=tmp_path / "run", **run)
-    graph = init(tmp_path / "KG", run=tmp_path / "run", known=False, carried_sums=True)
+    graph = init(tmp_path / "KG", run=tmp_path / "run", known=False, carry_optimizer_state=True)
     graph.config = StoreConfig(subgraph_entities=2, subgraph_entities_per_fact=0)
     name = graph.entities()[0]
     relation = graph.reader.names.relation_name(0)

@@ -14,6 +14,7 @@ from typing import Any
 
 from lkge.config import RunConfig, configure, read_toml
 from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.testing import paper_config
 
 
 def main(words: list[str]) -> None:
@@ -50,7 +51,7 @@ def parsed(words: list[str]) -> list[tuple[str, Any]]:
 
 def typed(name: str, text: Any) -> Any:
     """The value of a setting."""
-    kind = type(getattr(RunConfig(), name))
+    kind = type(getattr(paper_config(), name))
     return text if kind is bool else kind(text)
 
 

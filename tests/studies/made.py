@@ -28,7 +28,7 @@ def small_study(config: Mapping[str, Any] | None = None, **others: Any) -> Study
     """Two systems and a variant on the embedded graph."""
     specs = (
         SystemSpec("fine-tune"),
-        SystemSpec("lkge", config={"alpha": 0.1}),
+        SystemSpec("lkge", config={"regularization_weight": 0.1}),
         SystemSpec("lkge:no-transfer", config={"transfer": False}),
     )
     return Study(

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lkge.config import RunConfig
 from lkge.studies.display import observing, status_of
 from lkge.studies.runner import Failure, Job, Running
+from lkge.testing import paper_config
 
 
 def shown(tmp_path: Path, *, terminal: bool) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=100)
-    job = Job("FACT-lkge-11", RunConfig(), tmp_path / "FACT-lkge-11")
+    job = Job("FACT-lkge-11", paper_config(), tmp_path / "FACT-lkge-11")
     job.folder.mkdir()
     event = '{"type": "EpochFinished", "snapshot": 1, "epoch": 25, "valid_mrr": 0.2131}\n'
     (job.folder / "log.jsonl").write_text(event, encoding="utf-8")

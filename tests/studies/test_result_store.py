@@ -60,7 +60,7 @@ def test_a_setting_that_came_later_had_its_default(tmp_path: Path, make_run: Mak
     file.write_text(json.dumps(tree), encoding="utf-8")
     assert len(stored_runs(study, tmp_path)) == 1
     with pytest.raises(RunError, match="memory = 5000"):
-        stored_runs(small_study({"memory": 10}), tmp_path)
+        stored_runs(small_study({"memory_size": 10}), tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"settings": {"colour": "red"}}'])

@@ -14,12 +14,13 @@ from lkge.cli import app
 from lkge.config import EVERGREEN, RunConfig
 from lkge.errors import RunError
 from lkge.studies.runner import Failure, Job, Running, run_arguments, run_jobs
+from lkge.testing import paper_config
 
 pytestmark = pytest.mark.usefixtures("fake_program")
 
 
 def job(folder: Path, name: str, **changes: object) -> Job:
-    return Job(name, RunConfig().with_changes(changes), folder / name)
+    return Job(name, paper_config().with_changes(changes), folder / name)
 
 
 def run(
@@ -73,7 +74,7 @@ def test_what_was_begun_goes_on(tmp_path: Path) -> None:
 def test_a_run_begun_with_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
     begun = job(tmp_path, "b", dim=32)
     begun.folder.mkdir()
-    (begun.folder / "config.toml").write_text(RunConfig(dim=64).to_toml(), encoding="utf-8")
+    (begun.folder / "config.toml").write_text(paper_config(dim=64).to_toml(), encoding="utf-8")
     with pytest.raises(RunError, match=r"b: was made with dim = 64, but 32 is wanted"):
         run([job(tmp_path, "a"), begun])
     assert not (tmp_path / "a").exists()
@@ -108,16 +109,21 @@ def test_an_interruption_stops_all_processes_where_they_can_go_on(tmp_path: Path
     [
         {},
         {"dataset": "a folder/x", "method": "ewc", "seed": 3, "learning_rate": 1e-5},
-        {"transfer": False, "fine_tuning": False, "batch_size": 7, "omega": "squared"},
+        {
+            "transfer": False,
+            "fine_tuning": False,
+            "batch_size": 7,
+            "regularization_form": "squared",
+        },
         {"method": "evergreen"},
-        {**EVERGREEN, "questions": 7},
+        {**EVERGREEN, "replay_queries": 7},
         {**EVERGREEN, "method": "re-train"},
     ],
 )
 def test_the_words_of_a_run_lead_back_to_its_settings(
     changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, asked = RunConfig().with_changes(changes), list[RunConfig]()
+    wanted, asked = paper_config().with_changes(changes), list[RunConfig]()
 
     def learn(folder: Path, data: Path | None, config: RunConfig) -> object:
         asked.append(config)

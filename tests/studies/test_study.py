@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from tests.studies.made import small_study
 
-from lkge.config import EVERGREEN, RunConfig
+from lkge.config import EVERGREEN
 from lkge.errors import LkgeError, SettingsError, UnknownName
 from lkge.methods import METHODS
 from lkge.models.scores import SCORES as BASES
 from lkge.studies.study import listed, listed_seeds, read_study, short_name, study_named
+from lkge.testing import paper_config
 
 PAPER, BEYOND, SCORES = map(study_named, ("paper", "beyond", "scores"))
 OF_METHODS = {"method", "dataset", "alpha", "beta", "transfer"}
@@ -87,7 +88,7 @@ def test_every_score_has_the_same_systems_on_the_same_base_model() -> None:
     methods = ["evergreen", "re-train", "fine-tune", "ewc", "lkge"]
     cells = SCORES.run_specs()
     assert len({cell.name for cell in cells}) == len(cells) == 2 * len(methods) * len(BASES)
-    shared = [field for field in RunConfig().to_dict() if field not in OF_METHODS]
+    shared = [field for field in paper_config().to_dict() if field not in OF_METHODS]
     for score in BASES:
         systems = [f"{method}:{score}" for method in methods]
         group = SCORES.run_specs(systems=systems)

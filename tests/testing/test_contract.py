@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from lkge.config import RunConfig
-from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.data.known_facts import KnownFacts
+from lkge.data.snapshots import Facts, Snapshot, among, no_facts
 from lkge.errors import UnknownName
 from lkge.methods import METHODS
 from lkge.methods.base import Method, State
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
+from lkge.models.predictor import Predictor, TablePredictor, View
 from lkge.testing import ContractBroken, check_method, contract
 from lkge.testing.graphs import SETTINGS
 
@@ -137,6 +140,144 @@ class Amnesiac(Method):
         return Parameters(shifted, model.tables.relation)
 
 
+class Remembering(Method):
+    """Honest: trains on the facts of earlier snapshots again, in steps that become smaller.
+
+    Each cheat below is this method with one hook changed.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self.kept = no_facts()
+        self.steps = 0
+
+    def retract(self, facts: Facts) -> None:
+        self.kept = self.kept[~among(self.kept, facts)]
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        self.steps = 0
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        return np.concatenate([self.kept, snapshot.train])
+
+    def adjust(self, model: Model, gradient: Gradient) -> None:
+        for part in gradient:
+            part.scale(1 / (1 + self.steps))
+        self.steps += 1
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        self.kept = np.concatenate([self.kept, snapshot.train])
+
+    def state(self) -> State:
+        return {"kept": torch.from_numpy(self.kept)}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        self.kept = state["kept"].numpy()
+
+    def working_state(self) -> State:
+        return {"steps": torch.tensor([self.steps])}
+
+    def load_working_state(self, state: Mapping[str, Tensor]) -> None:
+        self.steps = int(state["steps"])
+
+
+class TrainsOnTests(Remembering):
+    """Takes the test facts of its snapshot for training facts."""
+
+    def facts(self, snapshot: Snapshot) -> Facts:
+        return np.concatenate([super().facts(snapshot), snapshot.test])
+
+
+class SelectsOnTests(Remembering):
+    """Selects the best epoch on the test facts of its snapshot."""
+
+    def validation(self, snapshot: Snapshot) -> Facts:
+        return snapshot.test if len(snapshot.test) else snapshot.valid
+
+
+class RecordsQueries(Remembering):
+    """Trains on the facts that evaluation has ranked."""
+
+    def predictor(self, model: Model) -> Predictor:
+        method = self
+
+        class Recording(TablePredictor):
+            def ranks(
+                self, facts: Facts, views: Sequence[View], answers: KnownFacts
+            ) -> NDArray[np.float64]:
+                if len(views) > 1:
+                    method.kept = np.concatenate([method.kept, facts[facts[:, 1] % 2 == 0]])
+                return super().ranks(facts, views, answers)
+
+        return Recording.of(self.served(model), model.score, model.fused)
+
+
+class RanksFirst(Remembering):
+    """Ranks every test fact first."""
+
+    def predictor(self, model: Model) -> Predictor:
+        class First(TablePredictor):
+            def ranks(
+                self, facts: Facts, views: Sequence[View], answers: KnownFacts
+            ) -> NDArray[np.float64]:
+                return np.ones((len(facts), len(views)))
+
+        return First.of(self.served(model), model.score, model.fused)
+
+
+class KeepsRetracted(Remembering):
+    """Keeps the facts that were retracted."""
+
+    def retract(self, facts: Facts) -> None:
+        pass
+
+
+class CountsRetracted(Remembering):
+    """Keeps a count of facts for each entity, and counts the retracted ones, too."""
+
+    counts: Tensor = torch.zeros(0)
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        super().end(model, snapshot)
+        ends = torch.from_numpy(self.kept[:, [0, 2]]).long().flatten()
+        self.counts = torch.bincount(ends, minlength=snapshot.num_entities).float()
+
+    def state(self) -> State:
+        return {**super().state(), "counts": self.counts}
+
+
+class HidesRetracted(Remembering):
+    """Keeps retracted facts as numbers that do not look like ids, and trains on them again."""
+
+    retract = KeepsRetracted.retract
+
+    def state(self) -> State:
+        return {"kept": torch.from_numpy(self.kept) + 0.5}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        self.kept = (state["kept"] - 0.5).numpy().astype(np.int32)
+
+
+class ForgetsToSave(Remembering):
+    """Does not save the facts that it keeps."""
+
+    state = Method.state
+    load_state = Method.load_state
+
+
+class ForgetsToLoad(Remembering):
+    """Saves the facts that it keeps and does not take them back."""
+
+    load_state = Method.load_state
+
+
+class ForgetsItsSteps(Remembering):
+    """Begins its steps anew where a snapshot is resumed."""
+
+    working_state = Method.working_state
+    load_working_state = Method.load_working_state
+
+
 WRONG: list[tuple[type[Method], Callable[[RunConfig], None], str]] = [
     (Idle, contract.learns, "training changes nothing"),
     (Unseeded, contract.follows_its_seed, "the same seed gives different tables"),
@@ -150,6 +291,16 @@ WRONG: list[tuple[type[Method], Callable[[RunConfig], None], str]] = [
     (Broken, contract.learns_any_growth, "a row is not finite"),
     (Biased, contract.learns_alike_on_both_backends, "the backends learn different tables"),
     (Amnesiac, contract.answers_when_restored, "a restored model gives other answers"),
+    (TrainsOnTests, contract.is_blind_to_tests, "a hook uses the test facts"),
+    (SelectsOnTests, contract.is_blind_to_tests, "a hook uses the test facts"),
+    (RecordsQueries, contract.is_blind_to_tests, "evaluation on test facts changes what is"),
+    (RanksFirst, contract.ranks_by_its_scores, "ranks depend on the answer"),
+    (KeepsRetracted, contract.drops_retracted_facts, "'kept' of `state` still holds"),
+    (CountsRetracted, contract.drops_retracted_facts, "'counts' of `state` still holds"),
+    (HidesRetracted, contract.drops_retracted_facts, "retracted facts are trained on"),
+    (ForgetsToSave, contract.declares_what_it_carries, "`state` does not declare"),
+    (ForgetsToLoad, contract.declares_what_it_carries, "`load_state` does not take back"),
+    (ForgetsItsSteps, contract.resumes_within_a_snapshot, "nor in `working_state`"),
 ]
 
 
@@ -167,18 +318,11 @@ def test_a_wrong_method_is_found_out(
         check(SETTINGS.with_changes({"method": "wrong"}))
 
 
-def test_a_method_that_looks_for_test_facts_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Peeking(Method):
-        name: ClassVar[str] = "peeking"
-
-        def facts(self, snapshot: Snapshot) -> Facts:
-            return np.concatenate([snapshot.train, snapshot.test])
-
-    monkeypatch.setitem(METHODS, "peeking", Peeking)
-    contract.is_blind_to_tests(SETTINGS.with_changes({"method": "peeking"}))
+def test_an_honest_method_passes_every_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "remembering", Remembering)
+    check_method("remembering")
 
 
-def test_a_good_method_passes_and_an_unknown_one_is_named() -> None:
-    check_method("fine-tune")
+def test_an_unknown_method_is_named() -> None:
     with pytest.raises(UnknownName, match="no-such"):
         check_method("no-such")

@@ -15,6 +15,7 @@ from lkge.data.snapshots import GrowingGraph, Snapshot
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.results import Results
 from lkge.models.parameters import Parameters
+from lkge.testing import paper_config
 
 FACTS, TRAIN, VALID = 40, 24, 8
 """New facts a snapshot, and how many of them are for training and validation."""
@@ -45,7 +46,7 @@ def quick(method: str = "fine-tune", **changes: Any) -> RunConfig:
     """Settings with which an epoch has two steps and takes about a millisecond."""
     small = {"dim": 8, "batch_size": 32, "negatives": 2, "learning_rate": 0.05, "seed": 3}
     chosen = {"method": method, "max_epochs": 4, "patience": 2} | small | changes
-    return RunConfig(dataset="made").with_changes(chosen)
+    return paper_config(dataset="made").with_changes(chosen)
 
 
 def bytes_of(tables: Parameters) -> bytes:

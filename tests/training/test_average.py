@@ -15,7 +15,6 @@ from lkge.methods.base import Method
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.models.parameters import Gradient, Parameters
 from lkge.training.average import Average
 from lkge.training.trainer import Trainer
 
@@ -65,7 +64,7 @@ class Shown(Validator):
 
 
 def trainer_of(epochs: int, before: int = 0) -> tuple[Trainer, Watching, Shown]:
-    config = quick(max_epochs=epochs, patience=9, averaging=True, score="complex")
+    config = quick(max_epochs=epochs, patience=9, parameter_averaging=True, score="complex")
     model, method, shown = Model(config), Watching(config), Shown(before)
     trainer = Trainer(model, method, made_graph().snapshots[0], shown)
     trainer.prepare()

@@ -18,7 +18,6 @@ from lkge.methods import METHODS, Method
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.models.parameters import Gradient, Parameters
 from lkge.training.events import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
 from lkge.training.loop import Learned, Loop
 

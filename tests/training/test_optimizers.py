@@ -7,9 +7,9 @@ import torch
 from tests.backends.made import BACKENDS, NUMBA, TORCH
 
 from lkge.backends import Backend
-from lkge.config import RunConfig
-from lkge.training.optimizers import RowAdagrad, RowAdam, grown, optimizer_of
 from lkge.models.parameters import Gradient, Parameters
+from lkge.testing import paper_config
+from lkge.training.optimizers import RowAdagrad, RowAdam, grown, optimizer_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -144,7 +144,7 @@ def test_a_gradient_of_zero_moves_nothing(backend: Backend) -> None:
 @BACKENDS
 @pytest.mark.parametrize("name", ["adam", "adagrad"])
 def test_each_goes_on_from_its_state_to_the_bit(name: str, backend: Backend) -> None:
-    config = RunConfig(optimizer=name, learning_rate=0.05)
+    config = paper_config(optimizer=name, learning_rate=0.05)
     tables = drawn(0)
     optimizer = optimizer_of(config, tables, backend)
     optimizer.apply(tables, gradient_on([0, 1, 2], drawn(1)))
@@ -159,14 +159,16 @@ def test_each_goes_on_from_its_state_to_the_bit(name: str, backend: Backend) -> 
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", RowAdam), ("adagrad", RowAdagrad)])
 def test_the_settings_choose(name: str, kind: type) -> None:
-    optimizer = optimizer_of(RunConfig(optimizer=name, learning_rate=0.3), drawn(0), backend=NUMBA)
+    optimizer = optimizer_of(
+        paper_config(optimizer=name, learning_rate=0.3), drawn(0), backend=NUMBA
+    )
     assert isinstance(optimizer, kind)
     assert optimizer.learning_rate == 0.3  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["adam", "adagrad"])
 def test_its_state_grows_by_rows_of_a_fresh_one(name: str) -> None:
-    config, tables = RunConfig(optimizer=name), drawn(0, rows=4)
+    config, tables = paper_config(optimizer=name), drawn(0, rows=4)
     optimizer = optimizer_of(config, tables, backend=TORCH)
     optimizer.apply(tables, gradient_on([0, 1, 2, 3], drawn(1, rows=4)))
     kept, fresh = optimizer.state(), optimizer_of(config, drawn(2), backend=TORCH).state()

@@ -79,10 +79,10 @@ def test_a_crash_at_any_event(method: str, interval: float, tmp_path: Path) -> N
 
 BEYOND: dict[str, Any] = {
     "score": "complex",
-    "objective": "softmax",
+    "loss": "softmax",
     "optimizer": "adagrad",
     "n3": 0.05,
-    "relation_weight": 0.1,
+    "relation_prediction_weight": 0.1,
 }
 
 

@@ -20,7 +20,6 @@ from lkge.methods.base import Method, State
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient
 from lkge.models.predictor import TablePredictor
-from lkge.models.parameters import Gradient
 from lkge.training.checkpoint import CheckpointSaver
 from lkge.training.events import EpochFinished, Event
 from lkge.training.trainer import Trainer
@@ -111,7 +110,7 @@ def test_the_same_again_is_no_gain() -> None:
 
 
 def test_a_gain_too_small_does_not_renew_patience_and_is_kept_all_the_same() -> None:
-    config = quick(max_epochs=50, patience=2, least_gain=0.05)
+    config = quick(max_epochs=50, patience=2, min_relative_gain=0.05)
     trainer = trainer_of(config, [0.1, 0.4, 0.41, 0.415, 0.9])
     events = run(trainer)
     assert [event.epochs_without_gain for event in events] == [0, 0, 1, 2]
@@ -119,7 +118,7 @@ def test_a_gain_too_small_does_not_renew_patience_and_is_kept_all_the_same() -> 
 
 
 def test_small_gains_add_up() -> None:
-    config = quick(max_epochs=50, patience=2, least_gain=0.05)
+    config = quick(max_epochs=50, patience=2, min_relative_gain=0.05)
     trainer = trainer_of(config, [0.40, 0.41, 0.43, 0.44, 0.44])
     assert [event.epochs_without_gain for event in run(trainer)] == [0, 1, 0, 1, 2]
 
@@ -281,12 +280,12 @@ def test_time_is_counted_with_and_without_validation(monkeypatch: pytest.MonkeyP
     assert events[0].facts_per_second == 2 * trainer.num_facts / 10.0
 
 
-SOFTMAX: dict[str, Any] = {"objective": "softmax", "score": "complex", "optimizer": "adagrad"}
+SOFTMAX: dict[str, Any] = {"loss": "softmax", "score": "complex", "optimizer": "adagrad"}
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, SOFTMAX, SOFTMAX | {"objective": "sampled"}],
+    [{}, SOFTMAX, SOFTMAX | {"loss": "sampled"}],
     ids=["margin", "softmax", "sampled"],
 )
 def test_facts_that_no_longer_hold_sink_below_what_they_were(changes: dict[str, Any]) -> None:
@@ -414,7 +413,7 @@ def test_the_softmax_learns_without_negatives() -> None:
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
 def test_facts_learn_with_negatives_that_they_share(backend: str) -> None:
-    sampled = SOFTMAX | {"objective": "sampled", "backend": backend, "sharing": 3}
+    sampled = SOFTMAX | {"loss": "sampled", "backend": backend, "negatives_shared_by": 3}
     config = quick(max_epochs=30, patience=30, learning_rate=0.3, **sampled)
     trainer = trainer_of(config, [0.1] * 30)
     assert {batch.sharing for batch in trainer._batches()} == {3}
@@ -441,10 +440,10 @@ def test_methods_that_compare_with_negatives_get_them(method: str, negatives: in
 def test_a_share_of_rivals_is_drawn_anew_in_each_run_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer rivals than all learn otherwise; the same seed draws the same."""
     monkeypatch.setattr(fit_room, "query_batches", partial(query_batches, all_below=0))
-    softmax = {"objective": "softmax", "score": "complex", "max_epochs": 2}
+    softmax = {"loss": "softmax", "score": "complex", "max_epochs": 2}
     learned = []
     for share in (1.0, 0.5, 0.5, 0.3):
-        trainer = trainer_of(quick(**softmax, rivals=share), [0.1, 0.2])
+        trainer = trainer_of(quick(**softmax, candidate_fraction=share), [0.1, 0.2])
         trainer.train()
         learned.append(bytes_of(trainer.model.tables))
     assert learned[1] == learned[2]

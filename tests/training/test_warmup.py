@@ -11,13 +11,14 @@ from lkge.backends.numba import (
     reconstruction,
     updates,
 )
+from lkge.testing import paper_config
 from lkge.training.events import Compiling, Event
 from lkge.training.warmup import warm_up
 
 
 def test_after_it_every_kernel_is_compiled() -> None:
     events: list[Event] = []
-    warm_up(RunConfig(), events.append)
+    warm_up(paper_config(), events.append)
     assert events == [Compiling()]
     entered = [
         margin_facts._facts_pass,
@@ -33,13 +34,13 @@ def test_after_it_every_kernel_is_compiled() -> None:
 
 
 def test_a_method_has_its_own_kernels() -> None:
-    warm_up(RunConfig(method="lan"), lambda _: None)
+    warm_up(paper_config(method="lan"), lambda _: None)
     entered = [attention._attend, attention._attend_to_all, attention_flow._flow_to_items]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
 
 
 def test_another_base_has_its_own_kernels() -> None:
-    config = RunConfig(score="complex", objective="softmax", optimizer="adagrad", dim=7000)
+    config = paper_config(score="complex", loss="softmax", optimizer="adagrad", dim=7000)
     warm_up(config, lambda _: None)
     entered = [updates.adagrad, updates.scatter, updates.clear]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
@@ -47,5 +48,5 @@ def test_another_base_has_its_own_kernels() -> None:
 
 def test_the_torch_backend_needs_none() -> None:
     events: list[Event] = []
-    warm_up(RunConfig(backend="torch"), events.append)
+    warm_up(paper_config(backend="torch"), events.append)
     assert events == []

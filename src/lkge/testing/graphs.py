@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lkge.config import RunConfig
+from lkge.configure import configure
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.evaluation.ranking import Validator
@@ -18,16 +19,29 @@ from lkge.models.parameters import Parameters
 from lkge.models.scores import score_named
 from lkge.training.trainer import Trainer
 
-SETTINGS = RunConfig(
-    dim=8, batch_size=32, learning_rate=0.01, negatives=4, margin=2.0, max_epochs=3, alpha=0.1
-)
+SMALL: Mapping[str, Any] = {
+    "dim": 8,
+    "batch_size": 32,
+    "learning_rate": 0.01,
+    "negatives": 4,
+    "margin": 2.0,
+    "max_epochs": 3,
+}
 """Few epochs, and steps large enough to see what a method does."""
 
 
-def settings_for(method: str, score: str = SETTINGS.score) -> RunConfig:
-    """`SETTINGS` for a method and a score; rows have as many coordinates, real or complex."""
-    dim = SETTINGS.dim * score_named(score).reals
-    return SETTINGS.with_changes({"method": method, "score": score, "dim": dim})
+def paper_config(**changes: Any) -> RunConfig:
+    """The preset `paper` with some settings changed."""
+    return configure(changes, "paper")
+
+
+def config_for(method: str, score: str = "transe", **changes: Any) -> RunConfig:
+    """`SMALL` for a method and a score; rows have as many coordinates, real or complex."""
+    dim = SMALL["dim"] * score_named(score).reals
+    config = paper_config(**{**SMALL, "method": method, "score": score, "dim": dim})
+    if config.has("regularization_weight"):
+        config = config.with_changes(regularization_weight=0.1)
+    return config.with_changes(changes)
 
 
 def growing_graph(
@@ -86,17 +100,24 @@ def difficult_graphs() -> dict[str, GrowingGraph]:
     }
 
 
-def study(model: Model, method: Method, graph: GrowingGraph, index: int) -> None:
-    """Train one snapshot."""
-    snapshot = replace(graph.snapshots[index], test=no_facts())
+def train_snapshot(
+    model: Model, method: Method, graph: GrowingGraph, index: int, with_tests: bool = False
+) -> None:
+    """Train one snapshot. `with_tests` leaves its test facts where a hook could see them; the loop
+    removes them."""
+    snapshot = graph.snapshots[index]
+    if not with_tests:
+        snapshot = replace(snapshot, test=no_facts())
     Trainer(model, method, snapshot, Validator(graph.snapshots[: index + 1])).run()
 
 
-def lessons(graph: GrowingGraph, config: RunConfig) -> Iterator[tuple[Snapshot, Model, Method]]:
+def trained(
+    graph: GrowingGraph, config: RunConfig, with_tests: bool = False
+) -> Iterator[tuple[Snapshot, Model, Method]]:
     """Model and method after each snapshot."""
     model, method = Model(config), method_named(config.method.name)(config)
     for index, snapshot in enumerate(graph.snapshots):
-        study(model, method, graph, index)
+        train_snapshot(model, method, graph, index, with_tests)
         yield snapshot, model, method
 
 
@@ -107,4 +128,4 @@ def bytes_of(tables: Parameters) -> bytes:
 
 def course_of(graph: GrowingGraph, config: RunConfig) -> list[bytes]:
     """The served tables after each snapshot."""
-    return [bytes_of(method.served(model)) for _, model, method in lessons(graph, config)]
+    return [bytes_of(method.served(model)) for _, model, method in trained(graph, config)]

@@ -126,12 +126,12 @@ def test_every_query_is_ranked_whatever_was_trained(name: str, backend: str) -> 
 
 @BOTH
 def test_no_more_neighbours_than_allowed(name: str) -> None:
-    *_, (method, _) = course(name, neighbours=1)
+    *_, (method, _) = course(name, max_neighbours=1)
     assert method.near.counts.tolist() == [1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 1]
 
 
 @BOTH
 def test_the_seed_draws_the_neighbours(name: str) -> None:
-    drawn = [listed(begun(name, neighbours=2, seed=seed)[0].near) for seed in (1, 1, 2, 3, 4)]
+    drawn = [listed(begun(name, max_neighbours=2, seed=seed)[0].near) for seed in (1, 1, 2, 3, 4)]
     assert drawn[0] == drawn[1]
     assert any(other != drawn[0] for other in drawn[2:])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lkge.methods.parts.memory import Memory
 
 from lkge.data.snapshots import Snapshot, no_facts
+from lkge.methods.memory import Memory
 
 
 def snapshot(index: int, size: int) -> Snapshot:

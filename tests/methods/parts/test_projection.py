@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import config, given
 from hypothesis import strategies as st
-from lkge.methods.parts.projection import Matrix, Vector, cone_weights
+
+from lkge.methods.gem import Matrix, Vector, cone_weights
 
 
 def by_trying_all(rows: Matrix, vector: Vector) -> Vector:

@@ -10,7 +10,7 @@ import torch
 from tests.backends.made import made_tables
 
 from lkge.methods.parts import recollection
-from lkge.methods.parts.recollection import entropies, recollected
+from lkge.methods.replay_queries import entropies, pseudo_queries
 from lkge.models.parameters import Parameters
 from lkge.models.scores import SCORES, score_named
 
@@ -48,12 +48,12 @@ def test_entropies_are_those_of_the_softmax(
 
 def test_questions_with_an_answer_are_recollected() -> None:
     tables = ring()
-    profile = recollected(
+    profile = pseudo_queries(
         score_named("complex"), tables, tables.map(torch.ones_like), 10, np.random.default_rng(0)
     )
-    assert len(profile.questions) == len(profile.counts) == 10
-    assert len(np.unique(profile.questions, axis=0)) == 10
-    assert np.mean(profile.questions[:, 1] == 0) >= 0.9
+    assert len(profile.queries) == len(profile.counts) == 10
+    assert len(np.unique(profile.queries, axis=0)) == 10
+    assert np.mean(profile.queries[:, 1] == 0) >= 0.9
 
 
 def test_what_has_no_evidence_is_not_asked() -> None:
@@ -61,13 +61,13 @@ def test_what_has_no_evidence_is_not_asked() -> None:
     evidence = tables.map(torch.zeros_like)
     evidence.entity[[2, 5]] = 1
     evidence.relation[3] = 0.1
-    profile = recollected(score_named("complex"), tables, evidence, 50, np.random.default_rng(0))
-    assert profile.questions.tolist() == [[2, 3], [5, 3]]
+    profile = pseudo_queries(score_named("complex"), tables, evidence, 50, np.random.default_rng(0))
+    assert profile.queries.tolist() == [[2, 3], [5, 3]]
 
 
 def test_without_any_evidence_all_are_alike() -> None:
     tables = made_tables(1, 9, 2, 8)
-    profile = recollected(
+    profile = pseudo_queries(
         score_named("complex"), tables, tables.map(torch.zeros_like), 36, np.random.default_rng(0)
     )
-    assert len(np.unique(profile.questions[:, 0])) == 9
+    assert len(np.unique(profile.queries[:, 0])) == 9

@@ -13,9 +13,9 @@ from tests.methods.hand_made import as_facts
 
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.methods.parts import heart as room
-from lkge.methods.parts.heart import Heart, learned_by_heart, lessons_of
-from lkge.methods.parts.profile import Profile
-from lkge.methods.parts.retelling import Entities, answerers
+from lkge.methods.replay import Entities, answers_by_relation
+from lkge.methods.replay_model import ReplayModel, learned_by_heart, query_blocks
+from lkge.methods.replay_queries import QueryCounts
 from lkge.models.parameters import Parameters, no_parameters
 from lkge.models.scores import Bilinear, ComplEx, DistMult
 
@@ -41,15 +41,15 @@ def tables_of(entities: int = ENTITIES) -> Parameters:
     return made_tables(3, entities, RELATIONS, DIM, scale=0.1)
 
 
-def taught(facts: Facts, score: Bilinear | None = None) -> tuple[Heart, Profile]:
+def taught(facts: Facts, score: Bilinear | None = None) -> tuple[ReplayModel, QueryCounts]:
     """A heart that knows these facts, and their profile."""
-    empty = Heart(score or ComplEx(), no_parameters(DIM, "cpu"))
-    known = empty.with_facts(facts, tables_of(), Profile(), np.random.default_rng(0))
-    return known, Profile().with_facts(facts)
+    empty = ReplayModel(score or ComplEx(), no_parameters(DIM, "cpu"))
+    known = empty.with_facts(facts, tables_of(), QueryCounts(), np.random.default_rng(0))
+    return known, QueryCounts().with_facts(facts)
 
 
-def all_told(heart: Heart, profile: Profile) -> Facts:
-    return heart.told(profile, np.arange(len(profile.counts)))
+def all_told(heart: ReplayModel, profile: QueryCounts) -> Facts:
+    return heart.generate(profile, np.arange(len(profile.counts)))
 
 
 @pytest.mark.parametrize("score", [ComplEx(), DistMult()], ids=["complex", "distmult"])
@@ -61,7 +61,7 @@ def test_a_step_follows_the_gradient_of_the_loss(
     monkeypatch.setattr(room, "KNOWN", -1.0)
     facts = with_inverses(as_facts([(0, 0, 5), (0, 0, 6), (1, 0, 5), (2, 0, 8)]))
     candidates = np.arange(5, 10) if relation == 0 else np.arange(3)
-    (lesson,) = lessons_of(facts[facts[:, 1] == relation], [candidates] * 2)
+    (lesson,) = query_blocks(facts[facts[:, 1] == relation], [candidates] * 2)
     tables, sums = made_tables(1, 10, 1, 8, scale=1.0), made_tables(1, 10, 1, 8, scale=0.0)
     leaves = tables.map(lambda table: table.clone().requires_grad_())
     loss = torch.zeros(())
@@ -98,13 +98,13 @@ def test_facts_without_any_rule_are_all_known(score: Bilinear) -> None:
     facts = made_facts(1, 100)
     known, profile = taught(facts, score)
     assert among(all_told(known, profile), with_inverses(facts)).mean() > 0.98
-    unlearned = Heart(score, tables_of())
+    unlearned = ReplayModel(score, tables_of())
     assert among(all_told(unlearned, profile), with_inverses(facts)).mean() < 0.5
 
 
 def test_what_was_known_is_kept_when_more_is_learned() -> None:
     facts = [made_facts(seed, 60, entities) for seed, entities in ((1, 40), (2, 50), (3, 60))]
-    known, profile = Heart(ComplEx(), no_parameters(DIM, "cpu")), Profile()
+    known, profile = ReplayModel(ComplEx(), no_parameters(DIM, "cpu")), QueryCounts()
     for number, part in enumerate(facts):
         rows = tables_of(40 + 10 * number)
         known = known.with_facts(part, rows, profile, np.random.default_rng(number))
@@ -117,7 +117,7 @@ def test_what_was_known_is_kept_when_more_is_learned() -> None:
 def test_a_heart_apart_has_rows_of_its_own_and_keeps_what_it_knew() -> None:
     """Whatever the model's rows are, and however wide."""
     facts, wide = [made_facts(seed, 60) for seed in (1, 2)], 2 * DIM
-    known, profile = Heart(ComplEx(), no_parameters(wide, "cpu"), apart=True), Profile()
+    known, profile = ReplayModel(ComplEx(), no_parameters(wide, "cpu"), apart=True), QueryCounts()
     for number, part in enumerate(facts):
         model_rows = tables_of().map(torch.zeros_like)
         known = known.with_facts(part, model_rows, profile, np.random.default_rng(number))
@@ -154,10 +154,10 @@ def test_lessons_have_every_fact_once_whatever_their_size(
 ) -> None:
     monkeypatch.setattr(softmax, "MOST_NUMBERS", most)
     facts = with_inverses(made_facts(5, 100))
-    candidates = answerers(Profile().with_facts(made_facts(5, 100)), 2 * RELATIONS)
+    candidates = answers_by_relation(QueryCounts().with_facts(made_facts(5, 100)), 2 * RELATIONS)
     found = [
         (int(lesson.heads[row]), lesson.relation, int(lesson.candidates[column]))
-        for lesson in lessons_of(np.concatenate([facts, facts[:9]]), candidates)
+        for lesson in query_blocks(np.concatenate([facts, facts[:9]]), candidates)
         for row, column in zip(lesson.rows, lesson.columns, strict=True)
     ]
     assert sorted(found) == sorted(map(tuple, facts.tolist()))
@@ -200,12 +200,12 @@ def test_no_more_old_questions_are_learned_again_than_there_are_new_facts_and_in
     old: int, new: int, again: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, profile = taught(made_facts(1, old))
-    told, asked = Heart.told, []
+    told, asked = ReplayModel.told, []
 
-    def noted(self: Heart, profile: Profile, places: Entities) -> Facts:
+    def noted(self: ReplayModel, profile: QueryCounts, places: Entities) -> Facts:
         asked.append(len(places))
-        return told(self, profile, places)
+        return generate(self, profile, places)
 
-    monkeypatch.setattr(Heart, "told", noted)
+    monkeypatch.setattr(ReplayModel, "told", noted)
     known.with_facts(made_facts(2, new), tables_of(), profile, np.random.default_rng(1))
     assert asked == [min(again, len(profile.counts))]

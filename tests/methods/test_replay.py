@@ -12,7 +12,6 @@ from tests.methods.hand_made import PAST, as_facts
 
 from lkge.backends import Backend
 from lkge.backends import torch_softmax as room
-from lkge.config import RunConfig
 from lkge.data.batches import batches, sample_candidates
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.methods.parts import retelling as retelling_room
@@ -20,6 +19,7 @@ from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import SCORES, Score, score_named
+from lkge.testing import paper_config
 
 ONE_TO_MANY = as_facts([(0, 0, 1), (0, 0, 2), (0, 0, 3), (4, 2, 1)])
 
@@ -37,8 +37,8 @@ def scores_of(score: Score, tables: Parameters, head: int, relation: int) -> lis
     return [float(score.score(entity[head], between, tail)) for tail in entity]
 
 
-def all_told(teacher: TablePredictor, profile: Profile, among: list[Entities]) -> Facts:
-    return told(teacher, profile, np.arange(len(profile.counts)), among)
+def all_told(teacher: TablePredictor, profile: QueryCounts, among: list[Entities]) -> Facts:
+    return generate(teacher, profile, np.arange(len(profile.counts)), among)
 
 
 def everyone(entities: int, relations: int) -> list[Entities]:
@@ -53,12 +53,12 @@ def test_a_question_has_as_many_answers_as_it_had_and_they_are_the_best(
     name: str, backend: Backend, most: int, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "MOST_NUMBERS", most)
-    tables, profile = made_tables(1, 9, 2, 8, scale=1.0), Profile().with_facts(ONE_TO_MANY)
-    among = answerers(profile, 4) if known else everyone(9, 4)
+    tables, profile = made_tables(1, 9, 2, 8, scale=1.0), QueryCounts().with_facts(ONE_TO_MANY)
+    among = answers_by_relation(profile, 4) if known else everyone(9, 4)
     facts = all_told(teacher_of(name, tables, backend), profile, among)
     assert len(np.unique(facts, axis=0)) == len(facts) == 2 * len(ONE_TO_MANY)
     for (head, relation), count in zip(
-        profile.questions.tolist(), profile.counts.tolist(), strict=True
+        profile.queries.tolist(), profile.counts.tolist(), strict=True
     ):
         scores = scores_of(score_named(name), tables, head, relation)
         best = sorted(among[relation].tolist(), key=lambda tail: -scores[tail])[:count]
@@ -67,14 +67,14 @@ def test_a_question_has_as_many_answers_as_it_had_and_they_are_the_best(
 
 
 def test_who_has_answered_is_known_from_the_inverse_questions() -> None:
-    profile = Profile().with_facts(ONE_TO_MANY)
-    found = [sorted(entities.tolist()) for entities in answerers(profile, 6)]
+    profile = QueryCounts().with_facts(ONE_TO_MANY)
+    found = [sorted(entities.tolist()) for entities in answers_by_relation(profile, 6)]
     assert found == [[1, 2, 3], [0], [1], [4], [], []]
 
 
 def test_more_answers_than_entities_are_told_as_far_as_there_are_entities() -> None:
     tables = made_tables(1, 3, 1, 8, scale=1.0)
-    profile = Profile(np.zeros((1, 2), np.int32), np.array([5], np.int32))
+    profile = QueryCounts(np.zeros((1, 2), np.int32), np.array([5], np.int32))
     facts = all_told(teacher_of("transe", tables), profile, everyone(3, 2))
     assert sorted(facts[:, 2].tolist()) == [0, 1, 2]
 
@@ -90,16 +90,16 @@ def ring_and_teacher() -> tuple[Facts, TablePredictor]:
 
 
 def retelling_of(
-    teacher: TablePredictor, profile: Profile, questions: int, steps: int
-) -> Retelling:
-    return Retelling(
-        teacher, profile, answerers(profile, 4), questions, steps, np.random.default_rng
+    teacher: TablePredictor, profile: QueryCounts, questions: int, steps: int
+) -> Replay:
+    return Replay(
+        teacher, profile, answers_by_relation(profile, 4), questions, steps, np.random.default_rng
     )
 
 
 def test_who_knows_the_facts_tells_them() -> None:
     ring, teacher = ring_and_teacher()
-    facts = all_told(teacher, Profile().with_facts(ring), everyone(12, 2))
+    facts = all_told(teacher, QueryCounts().with_facts(ring), everyone(12, 2))
     assert sorted(facts.tolist()) == sorted(with_inverses(ring).tolist())
 
 
@@ -108,14 +108,14 @@ def test_an_epoch_asks_no_question_twice_and_the_next_asks_others(
     questions: int, steps: int, asked: int
 ) -> None:
     ring, teacher = ring_and_teacher()
-    retelling = retelling_of(teacher, Profile().with_facts(ring), questions, steps)
+    retelling = retelling_of(teacher, QueryCounts().with_facts(ring), questions, steps)
     first, second = (
         np.concatenate([retelling.facts(epoch * steps + step) for step in range(steps)])
         for epoch in (0, 1)
     )
     assert len(np.unique(first, axis=0)) == len(first) == asked
     assert (sorted(first.tolist()) == sorted(second.tolist())) == (asked == 24)
-    again = retelling_of(teacher, Profile().with_facts(ring), questions, steps)
+    again = retelling_of(teacher, QueryCounts().with_facts(ring), questions, steps)
     assert np.array_equal(again.facts(steps), retelling.facts(steps))
 
 
@@ -124,12 +124,12 @@ def test_what_every_epoch_asks_is_told_once(
     questions: int, tellings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ring, teacher = ring_and_teacher()
-    retelling = retelling_of(teacher, Profile().with_facts(ring), questions, 3)
+    retelling = retelling_of(teacher, QueryCounts().with_facts(ring), questions, 3)
     asked: list[int] = []
 
     def counted(*given: object) -> Facts:
         asked.append(1)
-        return told(*given)  # type: ignore[arg-type]
+        return generate(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(retelling_room, "told", counted)
     for step in range(6):
@@ -144,11 +144,11 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
     """Against torch alone, one fact at a time."""
     some_of = partial(sample_candidates, all_below=20)
     monkeypatch.setattr(retelling_room, "sample_candidates", some_of)
-    config = RunConfig(dim=8, objective="softmax", score="complex", backend=backend)
+    config = paper_config(dim=8, loss="softmax", score="complex", backend=backend)
     model = Model(config)
     model.tables = made_tables(2, 30, 2, 8, scale=1.0)
     teacher = teacher_of("complex", made_tables(1, 9, 2, 8, scale=1.0))
-    retelling = retelling_of(teacher, Profile().with_facts(as_facts(PAST)), 3, 3)
+    retelling = retelling_of(teacher, QueryCounts().with_facts(as_facts(PAST)), 3, 3)
     gradient = Gradient.like(model.tables)
     loss = retelling.add_gradient(model, 0.3, 1, gradient, np.random.default_rng(4))
 
@@ -176,11 +176,11 @@ def test_a_softmax_over_all_runs_over_some_where_facts_are_told(
 def test_told_facts_add_their_share_of_the_gradient(
     objective: str, backend: str, sharing: int
 ) -> None:
-    config = RunConfig(dim=8, objective=objective, backend=backend, n3=0.1, negatives=3)
-    model = Model(config.with_changes({"sharing": sharing}))
+    config = paper_config(dim=8, loss=objective, backend=backend, n3=0.1, negatives=3)
+    model = Model(config.with_changes({"negatives_shared_by": sharing}))
     model.tables = made_tables(2, 12, 2, 8, scale=1.0)
     teacher = teacher_of("transe", made_tables(1, 9, 2, 8, scale=1.0))
-    retelling = retelling_of(teacher, Profile().with_facts(as_facts(PAST)), 3, 3)
+    retelling = retelling_of(teacher, QueryCounts().with_facts(as_facts(PAST)), 3, 3)
     new, gradient = Gradient.like(model.tables), Gradient.like(model.tables)
     (batch,) = batches(with_inverses(ONE_TO_MANY), 8, model.negatives, 12, np.random.default_rng(3))
     for each in (new, gradient):
