@@ -15,7 +15,7 @@ The trainer calls them in this order for each snapshot i:
       after_step  per step: look back
     keep_optimizer    what the optimizer had gathered at the best epoch
     end       the best epoch is restored; update what is carried over
-    served    the tables that answer, and `predictor`, what answers with them
+    inference_parameters   the parameters that answer, and `predictor`, what answers with them
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Method:
     Config: ClassVar[type[MethodConfig]] = MethodConfig
     """Its own settings; a subclass of `MethodConfig` defined in the class body."""
     config: MethodConfig
-    rowwise: bool = False
+    supports_partial_updates: bool = False
     """Whether a step changes only what belongs to the rows it touches, and all of `state` is tables
     with a row for each entity and relation: then a few facts can be learned on a few rows. Where it
     depends on the settings, `__init__` says so."""
 
-    fewest_epochs: int = 1
+    min_epochs: int = 1
     """Epochs of a snapshot, at least, unless `max_epochs` is smaller."""
 
     def __init__(self, run: RunConfig) -> None:
@@ -127,13 +127,13 @@ class Method:
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """The snapshot is learned and its best tables restored."""
 
-    def served(self, model: Model) -> Parameters:
+    def inference_parameters(self, model: Model) -> Parameters:
         """The tables that answer questions."""
         return model.tables
 
     def predictor(self, model: Model) -> Predictor:
-        """What answers questions: by default the served tables and the model's score."""
-        return TablePredictor.of(self.served(model), model.score, model.backend)
+        """What answers questions: by default the inference parameters and the model's score."""
+        return TablePredictor.of(self.inference_parameters(model), model.score, model.backend)
 
     def note(self) -> str:
         """What a reader of the last snapshot's figures should know, such as what this method

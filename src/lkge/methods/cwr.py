@@ -29,7 +29,7 @@ class Cwr(Method):
     name: ClassVar[str] = "cwr"
     summary: ClassVar[str] = "learn a temporary model, average it into a consolidated one"
     keeps: ClassVar[str] = "one count a row"
-    rowwise = True
+    supports_partial_updates = True
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

@@ -34,12 +34,12 @@ from lkge.methods.replay import Replay, ReplayPlan, answers_by_relation
 from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
 from lkge.methods.replay_queries import PseudoQueryConfig, QueryCounts, pseudo_queries
 from lkge.models.losses import Distillation
-from lkge.models.model import ASK, HEART, RECOLLECT, RETELL, VALIDATE, Model, stream
+from lkge.models.model import REPLAY_STEP, REPLAY_MODEL, PSEUDO_QUERIES, REPLAYED_FACTS, VALIDATE, Model, stream
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear, ComplEx, score_of
 
-OPTIMIZER, REPLAY_MODEL = "optimizer.", "replay_model"
+OPTIMIZER, REPLAY_STATE = "optimizer.", "replay_model"
 OLD_STATE = {"profile.questions": "query_counts.queries", "profile.counts": "query_counts.counts"}
 """Names of state tensors in files of release 0.1, besides `heart.*`, the replay model."""
 
@@ -108,8 +108,8 @@ class Evergreen(Method):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self.rowwise = not self.config.query_counts
-        self.fewest_epochs = self.config.min_epochs
+        self.supports_partial_updates = not self.config.query_counts
+        self.min_epochs = self.config.min_epochs
         self._counts = self._queries = QueryCounts()
         self._past = counts.no_counts()
         self._retracted = no_facts()
@@ -126,7 +126,7 @@ class Evergreen(Method):
     def retract(self, facts: Facts) -> None:
         """Remove the facts from the counts and from the replay model."""
         if self._replay_model is not None:
-            generator = self._stream(HEART, self._snapshot, len(facts))
+            generator = self._stream(REPLAY_MODEL, self._snapshot, len(facts))
             self._replay_model = self._replay_model.without(facts, self._counts, generator)
         self._counts = self._counts.without(facts)
         self._past = counts.without(self._past, facts)
@@ -194,7 +194,7 @@ class Evergreen(Method):
     def patience(self, snapshot: Snapshot) -> int:
         """More where epochs are short; but not in an update of a few rows."""
         given, edges = self.run.training.patience, 2 * len(snapshot.train)
-        if not edges or (self.rowwise and counts.num_facts(self._past)):
+        if not edges or (self.supports_partial_updates and counts.num_facts(self._past)):
             return given
         needed = math.ceil(self.config.patience_steps * self.batch_size(edges) / edges)
         return max(given, min(self.config.max_patience, needed))
@@ -214,7 +214,7 @@ class Evergreen(Method):
         for part in gradient:
             part.scale(1 - self._old_share)
         replayed, loss = self._replay_share * self._old_share, 0.0
-        generator = self._stream(ASK, self._snapshot, self._steps)
+        generator = self._stream(REPLAY_STEP, self._snapshot, self._steps)
         if self._replay is not None:
             loss += self._replay.add_gradient(model, replayed, self._steps, gradient, generator)
         if self._distillation is not None:
@@ -239,7 +239,7 @@ class Evergreen(Method):
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Count the queries, and train the replay model on the facts."""
         if self._replay_model is not None:
-            generator = self._stream(HEART, snapshot.index)
+            generator = self._stream(REPLAY_MODEL, snapshot.index)
             self._replay_model = self._replay_model.with_facts(
                 snapshot.train, model.tables, self._counts, generator
             )
@@ -254,7 +254,7 @@ class Evergreen(Method):
     def state(self) -> State:
         """Facts of each row, query counts, the replay model, and the optimizer's sums."""
         queries = self._counts.named() if self.config.query_counts else {}
-        model = self._replay_model.tables.named(REPLAY_MODEL) if self._replay_model else {}
+        model = self._replay_model.tables.named(REPLAY_STATE) if self._replay_model else {}
         sums = {OPTIMIZER + name: tensor for name, tensor in self._optimizer.items()}
         return self._past.named("facts") | queries | model | sums
 
@@ -266,8 +266,8 @@ class Evergreen(Method):
             self._counts = QueryCounts.from_named(state)
         if self._replay_model is not None:
             self._replay_model = (
-                replace(self._replay_model, tables=Parameters.from_named(state, REPLAY_MODEL))
-                if f"{REPLAY_MODEL}.entity" in state
+                replace(self._replay_model, tables=Parameters.from_named(state, REPLAY_STATE))
+                if f"{REPLAY_STATE}.entity" in state
                 else None
             )
         self._optimizer = {
@@ -291,7 +291,7 @@ class Evergreen(Method):
         for name in ("sums", "second"):
             if f"{name}.entity" in self._optimizer:
                 evidence = Parameters.from_named(self._optimizer, name)
-        generator = self._stream(RECOLLECT, self._snapshot)
+        generator = self._stream(PSEUDO_QUERIES, self._snapshot)
         drawn = pseudo_queries(model.score, self._old, evidence, size, self.config, generator)
         return drawn.without(self._retracted)
 
@@ -316,7 +316,7 @@ class Evergreen(Method):
             if config.query_counts
             else [everyone] * num_relations,
             plan,
-            partial(self._stream, RETELL, self._snapshot),
+            partial(self._stream, REPLAYED_FACTS, self._snapshot),
         )
 
     def _softmax_score(self) -> Bilinear | None:
@@ -342,5 +342,5 @@ class Evergreen(Method):
 def _current_name(name: str) -> str:
     """The name of a state tensor that release 0.1 may have written."""
     if name.startswith("heart."):
-        return f"{REPLAY_MODEL}.{name.removeprefix('heart.')}"
+        return f"{REPLAY_STATE}.{name.removeprefix('heart.')}"
     return OLD_STATE.get(name, name)

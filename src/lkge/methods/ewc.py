@@ -29,7 +29,7 @@ class Ewc(Method):
     name: ClassVar[str] = "ewc"
     summary: ClassVar[str] = "hold each coordinate by its Fisher information"
     keeps: ClassVar[str] = "one number a coordinate"
-    rowwise = True
+    supports_partial_updates = True
 
     class Config(MethodConfig):
         """The settings of EWC."""

@@ -13,4 +13,4 @@ class FineTune(Method):
 
     name: ClassVar[str] = "fine-tune"
     summary: ClassVar[str] = "keep learning on the new facts alone; forgets"
-    rowwise = True
+    supports_partial_updates = True

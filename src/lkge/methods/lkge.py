@@ -30,7 +30,7 @@ class Lkge(Method):
     name: ClassVar[str] = "lkge"
     summary: ClassVar[str] = "autoencoder, transfer and regularisation; the paper's method"
     keeps: ClassVar[str] = "one count a row"
-    rowwise = True
+    supports_partial_updates = True
 
     class Config(MethodConfig):
         """The settings of LKGE."""

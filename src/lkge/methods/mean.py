@@ -64,7 +64,7 @@ class Mean(Inductive):
         if snapshot.index == 0:
             self._moments = Moments.of(transitions(model.score, model.tables, self.near))
 
-    def served(self, model: Model) -> Parameters:
+    def inference_parameters(self, model: Model) -> Parameters:
         """Every entity, encoded."""
         everything = torch.arange(len(model.tables.entity), device=self.run.training.device)
         with torch.no_grad():

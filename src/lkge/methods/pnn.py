@@ -17,7 +17,7 @@ class Pnn(Method):
 
     name: ClassVar[str] = "pnn"
     summary: ClassVar[str] = "freeze what is learned, train new rows only"
-    rowwise = True
+    supports_partial_updates = True
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

@@ -38,7 +38,7 @@ class Si(Method):
     name: ClassVar[str] = "si"
     summary: ClassVar[str] = "hold each coordinate by what its path gained"
     keeps: ClassVar[str] = "one number a coordinate"
-    rowwise = True
+    supports_partial_updates = True
 
     class Config(MethodConfig):
         """The settings of SI."""

@@ -29,7 +29,7 @@ from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Snapshot, no_facts, with_inverses
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
-from lkge.models.model import EXAMINE, HOLD_OUT, POOL, stream
+from lkge.models.model import EVALUATE, HOLD_OUT, SUBGRAPH, stream
 from lkge.models.predictor import Predictor, TablePredictor
 from lkge.store import holdout, versions
 from lkge.store.arrays import Array, taken
@@ -144,13 +144,13 @@ def split_update(reader: Reader, batch: FactBatch, store_config: StoreConfig) ->
 def subgraph_of(reader: Reader, split: UpdateSplit, store_config: StoreConfig) -> Subgraph:
     """Step 2: the rows to train; all rows if the method does not support partial updates."""
     old, total, config = reader.num_entities, split.names.num_entities, reader.config
-    if not method_named(config.method.name)(config).rowwise:
+    if not method_named(config.method.name)(config).supports_partial_updates:
         return whole_graph(old, total)
     facts = np.concatenate([split.train, split.valid, split.retracted])
     sample = max(
         store_config.subgraph_entities, store_config.subgraph_entities_per_fact * len(facts)
     )
-    return choose_subgraph(facts, old, total, _stream(reader, POOL), sample)
+    return choose_subgraph(facts, old, total, _stream(reader, SUBGRAPH), sample)
 
 
 def train_update(
@@ -224,13 +224,13 @@ def evaluate_update(
     """Step 5: ranks of the hold-out facts."""
     version, total = reader.version + 1, split.names.num_entities
     hold_out = reader.hold_out.without(split.retracted).grown(
-        split.hold_out, version, _stream(reader, EXAMINE, 0), store_config.hold_out_facts
+        split.hold_out, version, _stream(reader, EVALUATE, 0), store_config.hold_out_facts
     )
     if inference is None:
         candidates, predictor = whole_graph(total, total), result.predictor
     else:
         candidates = holdout.sample_candidates(
-            hold_out.facts, total, _stream(reader, EXAMINE, 1), store_config.evaluation_candidates
+            hold_out.facts, total, _stream(reader, EVALUATE, 1), store_config.evaluation_candidates
         )
         predictor = _over(candidates, result.predictor, inference[ENTITY])
     listener(Evaluating(split.index, 2 * len(hold_out)))
@@ -262,7 +262,7 @@ def _calibrate(reader: Reader, evaluation: Evaluation) -> Curve:
     candidates, predictor = evaluation.candidates, evaluation.predictor
     true = with_inverses(candidates.local(evaluation.hold_out.facts))
     corrupted = true.copy()
-    corrupted[:, 2] = _stream(reader, EXAMINE, 2).integers(0, len(candidates), len(true))
+    corrupted[:, 2] = _stream(reader, EVALUATE, 2).integers(0, len(candidates), len(true))
     return calibrated(predictor.fact_scores(true), predictor.fact_scores(corrupted))
 
 

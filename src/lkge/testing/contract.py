@@ -44,7 +44,7 @@ def learns_any_growth(config: RunConfig) -> None:
     for kind, graph in graphs.difficult_graphs().items():
         place, examiner = f"on a graph with {kind!r}", Evaluator(graph)
         for snapshot, model, method in trained(graph, config):
-            for tables in (model.tables, method.served(model)):
+            for tables in (model.tables, method.inference_parameters(model)):
                 _require(
                     len(tables.entity) == snapshot.num_entities
                     and len(tables.relation) == 2 * snapshot.num_relations,
@@ -165,7 +165,7 @@ def declares_what_it_carries(config: RunConfig) -> None:
         _, model, method = next(course)
         _require(
             bytes_of(successor.tables) == bytes_of(model.tables)
-            and bytes_of(heir.served(successor)) == bytes_of(method.served(model))
+            and bytes_of(heir.inference_parameters(successor)) == bytes_of(method.inference_parameters(model))
             and _same(heir.state(), method.state()),
             "something is carried that `state` does not declare",
         )
@@ -222,16 +222,16 @@ def answers_when_restored(config: RunConfig) -> None:
 
 
 def carries_rows_if_it_says_so(config: RunConfig) -> None:
-    """All that a `rowwise` method has learned is a row for each entity and relation."""
-    if not method_named(config.method.name)(config).rowwise:
+    """All that a `supports_partial_updates` method has learned is a row for each entity and relation."""
+    if not method_named(config.method.name)(config).supports_partial_updates:
         return
     for _, model, method in trained(GRAPH, config):
-        _require(not model.tables.extra, "a rowwise method learns more than rows")
+        _require(not model.tables.extra, "a supports_partial_updates method learns more than rows")
         for name, rows in method.state().items():
             kind = name.rpartition(".")[2]
             _require(
                 kind in ("entity", "relation") and len(rows) == len(getattr(model.tables, kind)),
-                f"a rowwise method carries {name!r}, which does not have a row for each",
+                f"a supports_partial_updates method carries {name!r}, which does not have a row for each",
             )
 
 

@@ -35,7 +35,7 @@ class Learned:
     @property
     def tables(self) -> Parameters:
         """The inference parameters."""
-        return self.method.served(self.model)
+        return self.method.inference_parameters(self.model)
 
     @property
     def predictor(self) -> Predictor:

@@ -245,7 +245,7 @@ class Trainer:
         return (
             not self._num_edges
             or progress.epochs >= self._config.training.max_epochs
-            or (no_gain and progress.epochs >= method.fewest_epochs)
+            or (no_gain and progress.epochs >= method.min_epochs)
         )
 
     def _epoch(self) -> None:
