@@ -34,7 +34,15 @@ from lkge.methods.replay import Replay, ReplayPlan, answers_by_relation
 from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
 from lkge.methods.replay_queries import PseudoQueryConfig, QueryCounts, pseudo_queries
 from lkge.models.losses import Distillation
-from lkge.models.model import REPLAY_STEP, REPLAY_MODEL, PSEUDO_QUERIES, REPLAYED_FACTS, VALIDATE, Model, stream
+from lkge.models.model import (
+    PSEUDO_QUERIES,
+    REPLAY_MODEL,
+    REPLAY_STEP,
+    REPLAYED_FACTS,
+    VALIDATE,
+    Model,
+    stream,
+)
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear, ComplEx, score_of

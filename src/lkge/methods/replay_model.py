@@ -165,8 +165,8 @@ class ReplayModel:
 
 @dataclass(frozen=True)
 class QueryBlock:
-    """Queries of one relation: heads (q,), candidates (a,), where the facts are in that matrix, rows
-    (k,) and columns (k,), and how many are in each row, (q, 1)."""
+    """Queries of one relation: heads (q,), candidates (a,), the places of the facts in that matrix,
+    rows (k,) and columns (k,), and how many are in each row, (q, 1)."""
 
     relation: int
     heads: Tensor

@@ -1,7 +1,7 @@
 """Which old queries (h, r, ?) to replay: counted while facts were there, or drawn from the model.
 
-`QueryCounts` is what is left of old facts when no object is kept. Without it, `pseudo_queries` draws
-queries whose answers the old model is sure of.
+`QueryCounts` is what is left of old facts when no object is kept. Without it, `pseudo_queries`
+draws queries whose answers the old model is sure of.
 """
 
 from __future__ import annotations

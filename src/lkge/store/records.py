@@ -32,6 +32,15 @@ Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is Non
 Count = Annotated[int, Field(ge=0)]
 
 
+def _named(name: str) -> Any:
+    """A field that has another name in the file."""
+    return Field(validation_alias=name, serialization_alias=name)
+
+
+SavedConfig = Annotated[dict[str, Any], _named("settings")]
+"""What `lkge.configure.from_tree` reads."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class StoreConfig:
     """How updates of a living graph are split, trained and evaluated. It is not stored."""
@@ -110,11 +119,11 @@ class Manifest:
 
     version: int
     last_batch: int
-    config: dict[str, Any] = Field(validation_alias="settings", serialization_alias="settings")
+    config: SavedConfig
     calibration: tuple[Number, Number]
     files: dict[str, FileChecksum] = field(default_factory=dict)
     log: tuple[VersionRecord, ...] = ()
-    updates: int = Field(default=0, validation_alias="lessons", serialization_alias="lessons")
+    updates: Annotated[int, _named("lessons")] = 0
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -134,7 +143,7 @@ class Options:
 class Root:
     """Settings and options that a store was made with."""
 
-    config: dict[str, Any] = Field(validation_alias="settings", serialization_alias="settings")
+    config: SavedConfig
     options: Options
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from lkge.config import RunConfig
+from lkge.configure import from_tree
 from lkge.data import files as disk
 from lkge.errors import DamagedFile, LkgeError, RunError
 from lkge.store import records
@@ -91,7 +92,7 @@ class Store:
     @property
     def config(self) -> RunConfig:
         """The settings that the store was made with."""
-        return RunConfig().with_changes(self._root().config)
+        return from_tree(self._root().config)
 
     @property
     def options(self) -> Options:

@@ -165,7 +165,8 @@ def declares_what_it_carries(config: RunConfig) -> None:
         _, model, method = next(course)
         _require(
             bytes_of(successor.tables) == bytes_of(model.tables)
-            and bytes_of(heir.inference_parameters(successor)) == bytes_of(method.inference_parameters(model))
+            and bytes_of(heir.inference_parameters(successor))
+            == bytes_of(method.inference_parameters(model))
             and _same(heir.state(), method.state()),
             "something is carried that `state` does not declare",
         )
@@ -222,7 +223,7 @@ def answers_when_restored(config: RunConfig) -> None:
 
 
 def carries_rows_if_it_says_so(config: RunConfig) -> None:
-    """All that a `supports_partial_updates` method has learned is a row for each entity and relation."""
+    """With partial updates, all that a method learns is a row for each entity and relation."""
     if not method_named(config.method.name)(config).supports_partial_updates:
         return
     for _, model, method in trained(GRAPH, config):
@@ -231,7 +232,7 @@ def carries_rows_if_it_says_so(config: RunConfig) -> None:
             kind = name.rpartition(".")[2]
             _require(
                 kind in ("entity", "relation") and len(rows) == len(getattr(model.tables, kind)),
-                f"a supports_partial_updates method carries {name!r}, which does not have a row for each",
+                f"partial updates need a row for each entity or relation, and {name!r} has not",
             )
 
 

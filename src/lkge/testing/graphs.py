@@ -128,4 +128,6 @@ def bytes_of(tables: Parameters) -> bytes:
 
 def course_of(graph: GrowingGraph, config: RunConfig) -> list[bytes]:
     """The served tables after each snapshot."""
-    return [bytes_of(method.inference_parameters(model)) for _, model, method in trained(graph, config)]
+    return [
+        bytes_of(method.inference_parameters(model)) for _, model, method in trained(graph, config)
+    ]
