@@ -19,6 +19,7 @@ from lkge.backends.numba.backend import NumbaBackend
 from lkge.backends.numba.margin import FusedMargin
 from lkge.backends.numba.sampled_softmax import FusedSampledSoftmax
 from lkge.backends.numba.softmax import FusedDistillation, FusedRelationPrediction, FusedSoftmax
+from lkge.backends.numba.updates import FusedRowPenalty
 from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.backends.torch_backend import TorchBackend
 from lkge.backends.torch_losses import MarginLoss, RowPenalty, SampledSoftmaxLoss, SumOfLosses
@@ -26,19 +27,19 @@ from lkge.backends.torch_softmax import DistillationLoss, RelationPrediction, So
 from lkge.config import RunConfig
 from lkge.errors import SettingsError
 from lkge.models.losses import Loss, PerFactLoss
-from lkge.models.scores import Score
+from lkge.models.scores import SCORES, Score
 
 Backend = TorchBackend
 """The type of every backend: its methods are the operations on rows, and ranking."""
 
-BILINEAR = ("complex", "distmult")
+BILINEAR, EVERY = ("complex", "distmult"), tuple(SCORES)
 
 
 class Implementation(NamedTuple):
     """A class of kernels, the scores that it serves on the CPU, and its plain twin, which serves
     every score on every device."""
 
-    fused: type[Any] | None
+    fused: type[Any]
     scores: tuple[str, ...]
     plain: type[Any]
 
@@ -52,7 +53,7 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType(
         "relation_prediction": Implementation(
             FusedRelationPrediction, BILINEAR, RelationPrediction
         ),
-        "row_penalty": Implementation(None, (), RowPenalty),
+        "row_penalty": Implementation(FusedRowPenalty, EVERY, RowPenalty),
         "distillation": Implementation(FusedDistillation, BILINEAR, DistillationLoss),
         "autoencoder": Implementation(FusedAutoencoder, ("transe", "transe-l2"), Autoencoder),
     }
@@ -62,7 +63,7 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType(
 def implementation(backend: Backend, operation: str, score: Score) -> type[Any]:
     """The class that serves an operation for a score."""
     found = IMPLEMENTATIONS[operation]
-    if backend.fused and found.fused is not None and score.name in found.scores:
+    if backend.fused and score.name in found.scores:
         return found.fused
     return found.plain
 

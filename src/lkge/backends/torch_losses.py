@@ -131,14 +131,25 @@ class RowPenalty:
         )
 
     def _add(self, table: Tensor, used: Tensor, facts: int, gradient: RowGradient) -> float:
-        """The part of one table, by ∂|x|³/∂x = 3 |x| x."""
+        """The part of one table."""
+        rows, counts = self.count_rows(used, len(table))
+        weights = counts / facts
+        gradient.touched[rows] = 1
+        losses = self.add_to_rows(table, rows, weights, gradient.values)
+        return float((weights * losses).sum())
+
+    def count_rows(self, used: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+        """The distinct rows among those used, (u,), and how often each is used, (u,)."""
         rows, counts = torch.unique(used, return_counts=True)
-        weights, values = counts / facts, table[rows]
+        return rows, counts
+
+    def add_to_rows(self, table: Tensor, rows: Tensor, weights: Tensor, gradient: Tensor) -> Tensor:
+        """Add the gradient of distinct rows (u,), ∂|x|³/∂x = 3 |x| x; the loss of each, (u,)."""
+        values = table[rows]
         sizes = moduli(values, self.reals)
         factors = (3 * self.n3 * sizes + 2 * self.l2) * weights[:, None]
-        gradient.add(rows, factors.repeat(1, self.reals) * values)
-        losses = self.n3 * sizes.pow(3).sum(1) + self.l2 * sizes.square().sum(1)
-        return float((weights * losses).sum())
+        gradient[rows] += factors.repeat(1, self.reals) * values
+        return self.n3 * sizes.pow(3).sum(1) + self.l2 * sizes.square().sum(1)
 
 
 class SumOfLosses:

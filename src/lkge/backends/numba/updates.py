@@ -1,12 +1,16 @@
-"""Kernels on rows: updates of optimizers, and sums of row gradients."""
+"""Kernels on rows: updates of optimizers, sums of row gradients, and N3 and L2."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numba import prange
 from numpy.typing import NDArray
+from torch import Tensor
 
+from lkge.backends.numba.distance import dot
 from lkge.backends.numba.jit import parallel, serial
+from lkge.backends.torch_losses import RowPenalty
 
 Floats = NDArray[np.float32]
 
@@ -136,3 +140,76 @@ def clear(gradient: Floats, touched: NDArray[np.uint8], rows: NDArray[np.int64])
     for u in prange(len(rows)):
         gradient[rows[u]] = 0
         touched[rows[u]] = 0
+
+
+@parallel
+def penalise(
+    table: Floats,
+    rows: NDArray[np.int64],
+    weights: Floats,
+    reals: int,
+    n3: float,
+    l2: float,
+    gradient: Floats,
+) -> NDArray[np.float64]:
+    """Add the gradient of w · Σ_k (n3 |x_k|³ + l2 |x_k|²) on each of the rows (u,), which are
+    distinct; return these sums without their weights w (u,).
+
+    Table and gradient are (n, d). Where a coordinate x_k is two `reals`, the first half of a row
+    has the real parts, the second half the imaginary parts.
+    """
+    cubic, square = np.float32(3 * n3), np.float32(2 * l2)
+    least = np.finfo(np.float32).tiny
+    size = table.shape[1] // reals
+    losses = np.zeros(len(rows), dtype=np.float64)
+    for u in prange(len(rows)):
+        x, slopes, weight = table[rows[u]], gradient[rows[u]], weights[u]
+        powers = np.empty((2, size), dtype=np.float32)
+        moduli = powers[0]
+        if reals == 2:
+            for k in range(size):
+                moduli[k] = np.sqrt(max(x[k] * x[k] + x[size + k] * x[size + k], least))
+        else:
+            for k in range(size):
+                moduli[k] = abs(x[k])
+        for first in range(0, size * reals, size):
+            for k in range(size):
+                slopes[first + k] += (cubic * moduli[k] + square) * weight * x[first + k]
+        for k in range(size):
+            powers[1, k] = moduli[k] * moduli[k]
+        losses[u] = n3 * dot(powers, 0, powers, 1) + l2 * dot(powers, 0, powers, 0)
+    return losses
+
+
+@serial
+def count_rows(
+    used: NDArray[np.int64], num_rows: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct rows among those `used` (b,) of so many, in the order in which they come, and
+    how often each does, (u,) both."""
+    counts = np.zeros(num_rows, dtype=np.int64)
+    rows = np.empty(len(used), dtype=np.int64)
+    found = 0
+    for row in used:
+        if not counts[row]:
+            rows[found] = row
+            found += 1
+        counts[row] += 1
+    return rows[:found], counts[rows[:found]]
+
+
+class FusedRowPenalty(RowPenalty):
+    """`RowPenalty` on the CPU, in one pass over the rows."""
+
+    def count_rows(self, used: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+        """See `RowPenalty`; the rows are in the order of their first use."""
+        rows, counts = count_rows(used.flatten().numpy(), num_rows)
+        return torch.from_numpy(rows), torch.from_numpy(counts)
+
+    def add_to_rows(self, table: Tensor, rows: Tensor, weights: Tensor, gradient: Tensor) -> Tensor:
+        """See `RowPenalty`."""
+        losses = penalise(
+            table.numpy(), rows.numpy(), weights.numpy(), self.reals, self.n3, self.l2,
+            gradient.numpy(),
+        )  # fmt: skip
+        return torch.from_numpy(losses)
