@@ -2,8 +2,7 @@
 
 Each graph is of the method that `lkge init` takes. It has three facts an entity, whose objects are
 drawn as Zipf's law has it, and random rows of 100 coordinates: a step costs the same whatever the
-rows say. The facts are added, and the
-first question is asked, in processes of their own, whose memory is measured. Results are kept in
+rows say. The facts are added, and the first question is asked, in processes of their own, whose memory is measured. Results are kept in
 `results/growth-of-updates.md`. Run it on a machine that does nothing else.
 """
 
@@ -23,7 +22,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lkge.config import LIVING_METHOD, configure
+from lkge.configure import configure
 from lkge.data.files import write_text_atomically
 from lkge.data.formats import Triple
 from lkge.data.names import MappedNames
@@ -37,6 +36,7 @@ from lkge.store.records import Options
 KEPT = Path(__file__).parents[1] / "results" / "growth-of-updates.md"
 SIZES = (10_000, 100_000, 1_000_000)
 RELATIONS, FACTS_PER_ENTITY, DIM = 50, 3, 100
+METHOD = configure(living=True).method.name
 NEW_FACTS, NEW_ENTITIES, UPDATES = 1_000, 100, 3
 WANTED_RATIO, WANTED_SECONDS, WANTED_MEMORY = 2.0, 2.0, 2.0
 
@@ -210,7 +210,7 @@ def _markdown(costs: list[Cost]) -> str:
         "# What an update costs",
         "",
         f"`python -m benchmarks.growth`, {platform.machine()}: {NEW_FACTS:,} facts with"
-        f" {NEW_ENTITIES} new entities added to graphs of three sizes, d = {DIM}, {LIVING_METHOD}.",
+        f" {NEW_ENTITIES} new entities added to graphs of three sizes, d = {DIM}, {METHOD}.",
         "",
         "| " + " | ".join(HEADER) + " |",
         "| " + " | ".join("---:" for _ in HEADER) + " |",

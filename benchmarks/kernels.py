@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from lkge.models.objectives import margin_objective
 
 from benchmarks.comparison import Comparison, seconds
+from lkge.backends import backend_for
 from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches
 from lkge.data.known_facts import KnownFacts
@@ -18,7 +18,7 @@ from lkge.models.predictor import TablePredictor, View
 from lkge.models.scores import TransE
 from lkge.testing import paper_config
 from lkge.training.loop import Loop
-from lkge.training.optimizers import RowAdam, clear
+from lkge.training.optimizers import RowAdam
 
 
 def step(graph: GrowingGraph) -> Comparison:
@@ -38,15 +38,15 @@ def _step_seconds(snapshot: Snapshot, backend: str) -> float:
     method.grow(model, snapshot)
     method.begin(model, snapshot)
     batch = _first_batch(snapshot, config)
-    objective = margin_objective(model.score, config.training.margin, model.backend)
+    loss = method.loss(model)
     optimizer = RowAdam(model.tables, config.training.learning_rate, model.backend)
     gradient = Gradient.like(model.tables)
 
     def work() -> None:
-        objective.add_gradient(model.tables, batch, gradient)
+        loss.add_gradient(model.tables, batch, gradient)
         method.penalty(model, gradient)
         optimizer.apply(model.tables, gradient)
-        clear(gradient, model.backend)
+        model.backend.clear(gradient)
 
     return seconds(work, repeats=20)
 
@@ -70,7 +70,9 @@ def ranking(graph: GrowingGraph, queries: int = 4096) -> list[Comparison]:
     answers = KnownFacts.build([np.concatenate([s.train, s.valid]) for s in graph.snapshots])
     facts = with_inverses(last.valid)[:: max(1, 2 * len(last.valid) // queries)]
     view = [View(last.num_entities, last.index)]
-    kernel, twin = (TablePredictor.of(tables, TransE(), fused) for fused in (True, False))
+    kernel, twin = (
+        TablePredictor.of(tables, TransE(), backend_for(name, "cpu")) for name in ("numba", "torch")
+    )
     vectors = kernel.queries(facts)
 
     def distances_alone() -> None:

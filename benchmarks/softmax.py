@@ -27,7 +27,7 @@ from lkge.testing import paper_config
 from lkge.training.events import EpochFinished, Event
 from lkge.training.trainer import Trainer
 
-SETTINGS = paper_config(
+CONFIG = paper_config(
     method="fine-tune",
     score="complex",
     dim=128,
@@ -49,9 +49,9 @@ def step(graph: GrowingGraph) -> list[Comparison]:
     last = _alone(graph)
     ours, twin = (_gradient_seconds(last, backend) for backend in ("numba", "torch"))
     rate = _product_rate()
-    size = min(SETTINGS.batch_size, 2 * len(last.train))
-    bare = 6 * size * last.num_entities * SETTINGS.dim / rate
-    what = f"softmax of {size:,} facts over {last.num_entities:,} entities, d = {SETTINGS.dim}"
+    size = min(CONFIG.training.batch_size, 2 * len(last.train))
+    bare = 6 * size * last.num_entities * CONFIG.model.dim / rate
+    what = f"softmax of {size:,} facts over {last.num_entities:,} entities, d = {CONFIG.model.dim}"
     peer = f"bare products, {rate / 1e9:,.0f} GFLOP/s"
     return [
         Comparison(what, ours, bare, peer, WANTED_SHARE),
@@ -64,16 +64,17 @@ def epoch(graph: GrowingGraph) -> list[Comparison]:
     three."""
     last = _alone(graph)
     epoch_of = f"ComplEx epoch of {2 * len(last.train):,} facts over"
-    sampled = SETTINGS.with_changes(SAMPLED)
+    sampled = CONFIG.with_changes(SAMPLED)
+    negatives, shared_by = sampled.training.negatives, sampled.training.negatives_shared_by
     return [
         Comparison(
             f"{epoch_of} {last.num_entities:,} entities",
-            *(_our_epoch(last, SETTINGS), _over_all(last)),
+            *(_our_epoch(last, CONFIG), _over_all(last)),
             *("PyKEEN's ComplEx, LCWA", 3.0),
         ),
         Comparison(
-            f"{epoch_of} {sampled.negatives} negatives each, shared by {sampled.sharing} facts",
-            *(_our_epoch(last, sampled), _over_samples(last, sampled.negatives)),
+            f"{epoch_of} {negatives} negatives each, shared by {shared_by} facts",
+            *(_our_epoch(last, sampled), _over_samples(last, negatives)),
             *("PyKEEN's ComplEx, sLCWA", 3.0),
         ),
     ]
@@ -92,15 +93,15 @@ def _product_rate() -> float:
 
 
 def _gradient_seconds(snapshot: Snapshot, backend: str) -> float:
-    model = Model(SETTINGS.with_changes({"backend": backend}))
+    model = Model(CONFIG.with_changes({"backend": backend}))
     model.grow(snapshot)
     gradient, batch = Gradient.like(model.tables), _first_batch(snapshot)
     return seconds(lambda: model.loss.add_gradient(model.tables, batch, gradient), repeats=10)
 
 
 def _first_batch(snapshot: Snapshot) -> Batch:
-    generator = stream(SETTINGS.seed, 1)
-    edges, size = with_inverses(snapshot.train), SETTINGS.batch_size
+    generator = stream(CONFIG.training.seed, 1)
+    edges, size = with_inverses(snapshot.train), CONFIG.training.batch_size
     return next(batches(edges, size, 0, snapshot.num_entities, generator))
 
 
@@ -149,16 +150,16 @@ def _peer_epoch(snapshot: Snapshot, loss: Any, kind: Any, **options: Any) -> flo
     )
     model = ComplEx(
         triples_factory=training,
-        embedding_dim=SETTINGS.dim // 2,
+        embedding_dim=CONFIG.model.dim // 2,
         regularizer=None,
         loss=loss,
-        random_seed=SETTINGS.seed,
+        random_seed=CONFIG.training.seed,
     )
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=SETTINGS.learning_rate)
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=CONFIG.training.learning_rate)
     loop = kind(model=model, triples_factory=training, optimizer=optimizer, **options)
 
     def train() -> None:
-        loop.train(training, num_epochs=1, batch_size=SETTINGS.batch_size, use_tqdm=False)
+        loop.train(training, num_epochs=1, batch_size=CONFIG.training.batch_size, use_tqdm=False)
 
     train()
     return min(once(train) for _ in range(EPOCHS))

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from lkge.backends.torch_autoencoder import Autoencoder
-from lkge.data.snapshots import Facts, Snapshot
+from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.methods import register
 from lkge.methods.ewc import Ewc
 from lkge.methods.lkge import Lkge
 from lkge.methods.retrain import Retrain
 from lkge.methods.si import Si, importance
 from lkge.models.model import Model
-from lkge.models.parameters import Gradient, Parameters, no_parameters
+from lkge.models.parameters import Gradient, Parameters, index, no_parameters
 
 
 @register
@@ -70,23 +70,7 @@ class SiBySignedValueSteps(SiByValueSteps):
         """Ω += ω / ((θ_end - θ_start)² + ξ) on relations."""
         super().end(model, snapshot)
         ways = -self._path.relation, model.tables.relation, self._start.relation
-        self._importance.relation -= importance(*ways, self.damping)
-
-
-@register
-class SiDamped(Si):
-    """SI with ξ = 0.1, a value in wide use: what hardly moved is then hardly held."""
-
-    name: ClassVar[str] = "si-damped"
-    damping: ClassVar[float] = 0.1
-
-
-@register
-class SiDampedBySignedValueSteps(SiBySignedValueSteps):
-    """Both: ξ = 0.1, and signed values for the gradients of relations."""
-
-    name: ClassVar[str] = "si-damped-by-signed-value-steps"
-    damping: ClassVar[float] = SiDamped.damping
+        self._importance.relation -= importance(*ways, self.config.damping)
 
 
 @register
@@ -101,7 +85,7 @@ class EwcBySlip(Ewc):
         """F_i = F_{i-1}·(i - 1) + F_new / i, i from 1 on."""
         old, self._fisher = (
             self._fisher,
-            no_parameters(self.config.model.dim, self.config.training.device),
+            no_parameters(self.run.model.dim, self.run.training.device),
         )
         super().end(model, snapshot)
         i, new = snapshot.index + 1, self._fisher
@@ -118,23 +102,22 @@ class FromNewFacts(Autoencoder):
 
     def __init__(self, model: Model, facts: Facts, past: Parameters, weight: Parameters) -> None:
         nothing = past.map(torch.zeros_like)
-        super().__init__(model.score, facts, model.tables, nothing, weight, fused=False)
-        subjects, relations, objects = self._edges.T
+        super().__init__(model.score, facts, model.tables, nothing, weight)
+        subjects, relations, objects = index(with_inverses(facts), past.device).T
         entities, all_relations = (len(counts) for counts in past)
-        self._members = past.map(lambda counts: torch.arange(len(counts)))
+        self.members = past.map(lambda counts: torch.arange(len(counts)))
         self._objects_of_entity = means(subjects, objects, entities, entities)
         self._relations_of_entity = means(subjects, relations, entities, all_relations)
         self._objects_of_relation = means(relations, objects, all_relations, entities)
         self._subjects_of_relation = means(relations, subjects, all_relations, entities)
 
-    def reconstruct(self, tables: Parameters) -> Parameters:
-        """See `Autoencoder`."""
+    def reconstruct(self, rows: Parameters) -> Parameters:
+        """See `Autoencoder`; every row is a member."""
         return Parameters(
             (
-                self._objects_of_entity @ tables.entity
-                - self._relations_of_entity @ tables.relation
+                self._objects_of_entity @ rows.entity - self._relations_of_entity @ rows.relation
             ).relu(),
-            (self._objects_of_relation - self._subjects_of_relation) @ tables.entity,
+            (self._objects_of_relation - self._subjects_of_relation) @ rows.entity,
         )
 
 

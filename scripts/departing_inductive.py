@@ -11,13 +11,9 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 import torch
-from lkge.backends.numba.attention import keys_of
-from lkge.methods.parts.fused_attention import FusedAttention
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.backends.numba import attention as kernel
-from lkge.backends.numba.jit import Scratch
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods import register
@@ -28,14 +24,13 @@ from lkge.methods.parts.attention import (
     FROM_QUERY,
     QUERY,
     VECTOR,
-    Attends,
     Attention,
     Logic,
 )
 from lkge.methods.parts.inductive import TRANSITION, Inductive, or_own
 from lkge.methods.parts.neighbours import Neighbourhoods, Pairs
 from lkge.models.encoders import Moments, segment_means, standardise
-from lkge.models.model import Model, uses_kernels
+from lkge.models.model import Model
 from lkge.models.parameters import Parameters
 from lkge.models.scores import Score
 
@@ -126,13 +121,12 @@ class LanOverNeighbours(OverNeighbours, Lan):
 
     def _attention(
         self, score: Score, tables: Parameters, near: Neighbourhoods, logic: Logic
-    ) -> Attends:
+    ) -> Attention:
         """See `Lan`. The moved neighbours are all that attention needs to know."""
         own = tables.extra
         near, moved = self.moved(score, tables, near)
         keys, queries = moved @ own[FROM_NEIGHBOUR].T, own[QUERY] @ own[FROM_QUERY].T
-        plain = Attention(near, logic, moved, keys, queries, own[VECTOR][0].clone())
-        return _in_kernels(plain, self._scratch) if uses_kernels(self.config) else plain
+        return Attention(near, logic, moved, keys, queries, own[VECTOR][0].clone())
 
 
 @register
@@ -150,8 +144,8 @@ class MeanOverBatch(ProjectingMean):
 
     name: ClassVar[str] = "mean-over-batch"
 
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._first: Tensor | None = None
 
     def moved(self, score: Score, tables: Parameters, near: Neighbourhoods) -> Moved:
@@ -163,12 +157,12 @@ class MeanOverBatch(ProjectingMean):
         """See `Mean`."""
         super().end(model, snapshot)
         if snapshot.index == 0:
-            self._first = self.served(model).entity
+            self._first = self.inference_parameters(model).entity
 
-    def served(self, model: Model) -> Parameters:
+    def inference_parameters(self, model: Model) -> Parameters:
         """See `Mean`; the rows of later entities are what they were encoded as."""
         if self._first is None:
-            return super().served(model)
+            return super().inference_parameters(model)
         later = model.tables.entity[len(self._first) :]
         return Parameters(torch.cat([self._first, later]), model.tables.relation)
 
@@ -180,8 +174,8 @@ class MeanOverFirst(ProjectingMean):
 
     name: ClassVar[str] = "mean-over-first"
 
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
         self._kept: Tensor | None = None
 
     def moved(self, score: Score, tables: Parameters, near: Neighbourhoods) -> Moved:
@@ -196,18 +190,3 @@ class MeanOverFirst(ProjectingMean):
             x, w = _factors(model.score, model.tables, self.near)
             self._kept = _sums(self.near, x * w)
         super().end(model, snapshot)
-
-
-def _in_kernels(plain: Attention, scratch: Scratch) -> FusedAttention:
-    """The kernels project by themselves. Here each moved neighbour is to them an entity, with one
-    relation, whose direction is zero: along it nothing is taken away."""
-    near, everyone = plain.near, torch.arange(len(plain.moved))
-    zero, zero_key = (rows.new_zeros(1, rows.shape[1]) for rows in (plain.moved, plain.keys))
-    sources = (plain.moved, zero, plain.keys, zero_key, plain.queries, plain.vector)
-    arrays = kernel.Sources(*(source.detach().contiguous().numpy() for source in sources))
-    places = near.pairs.places.numpy()
-    pairs = kernel.Pairs(torch.zeros_like(everyone).numpy(), everyone.numpy())
-    discount = plain.logic.discount.numpy()
-    items = kernel.Items(near.starts.numpy(), near.relations.numpy(), places, discount)
-    implied = plain.logic.implies.T.contiguous().numpy()
-    return FusedAttention(sources, pairs, items, keys_of(arrays, pairs), implied, scratch)

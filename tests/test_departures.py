@@ -32,7 +32,7 @@ from lkge.models.encoders import EPSILON, Moments
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.testing import paper_config
-from lkge.testing.graphs import lessons
+from lkge.testing.graphs import train_snapshot, trained
 
 FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
 SYSTEMS = {
@@ -97,12 +97,20 @@ def test_a_combination_applies_each(script: ModuleType, brick: GrowingGraph) -> 
         assert np.array_equal(after.train, before.train)
 
 
-@pytest.mark.parametrize("names", ["values-for-slopes", "slipped-average+slipped-average"])
+@pytest.mark.parametrize(
+    "names", ["values-for-slopes", "strong-damping", "slipped-average+slipped-average"]
+)
 def test_a_departure_about_another_system_is_refused(
     script: ModuleType, brick: GrowingGraph, names: str
 ) -> None:
     with pytest.raises(SystemExit, match="does not apply to ewc"):
         script.departed(names, brick, config_for("ewc"))
+
+
+def test_strong_damping_is_a_setting_of_every_si(script: ModuleType, brick: GrowingGraph) -> None:
+    for names, method in (("", "si"), ("values-for-slopes+", "si-by-value-steps")):
+        _, config = script.departed(f"{names}strong-damping", brick, config_for("si"))
+        assert (config.method.name, config.get("damping")) == (method, 0.1)
 
 
 def test_an_unknown_departure_is_refused(
@@ -117,7 +125,7 @@ def test_an_unknown_departure_is_refused(
 
 def importance_of(name: str, brick: GrowingGraph) -> Parameters:
     """Ω after two snapshots."""
-    learning = lessons(brick, config_for(name))
+    learning = trained(brick, config_for(name))
     next(learning)
     _, _, method = next(learning)
     return Parameters.from_named(method.state(), "importance")
@@ -156,7 +164,7 @@ def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
         torch.testing.assert_close(found, expected[-1], rtol=1e-3, atol=1e-6)
 
     method.penalty, method.after_step = watched_penalty, watched_step  # type: ignore[method-assign]
-    study(model, method, brick, 0)
+    train_snapshot(model, method, brick, 0)
     assert expected
     assert expected[-1].any()
 
@@ -166,7 +174,7 @@ def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> N
     model, method = Model(config), method_named(config.method.name)(config)
     old: Parameters | None = None
     for index in range(3):
-        study(model, method, brick, index)
+        train_snapshot(model, method, brick, index)
         found = Parameters.from_named(method.state(), "fisher")
         alone = method_named("ewc")(config)
         alone.end(model, brick.snapshots[index])
@@ -223,7 +231,7 @@ def moved_by_hand(method: Inductive, model: Model, tables: Parameters, over: str
 def distinct(method: Inductive, moved: list[Tensor], over: str) -> Tensor:
     """One of all neighbours that are the same to the projection, (p, d)."""
     near, items = method.near, torch.cat(moved)
-    if over == "max_neighbours":
+    if over == "neighbours":
         return items
     neighbours = zip(near.relations.tolist(), near.others.tolist(), strict=True)
     return torch.stack(list(dict(zip(neighbours, items, strict=True)).values()))
@@ -236,7 +244,7 @@ def test_mean_projects_over_a_wrong_axis(over: str) -> None:
         moved = moved_by_hand(method, model, model.tables, over)
         moments = moments or Moments.of(distinct(method, moved, over))
         scale, shift = model.tables.extra["scale"][0], model.tables.extra["shift"][0]
-        served = method.served(model).entity
+        served = method.inference_parameters(model).entity
         for entity, x in enumerate(moved):
             said = (x - moments.mean) / (moments.variance + EPSILON).sqrt() * scale + shift
             own = model.tables.entity[entity]

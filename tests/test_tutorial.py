@@ -76,7 +76,7 @@ def heed_ctrl_c() -> None:
 
 
 @contextmanager
-def served(block: Block, folder: Path, environment: dict[str, str]) -> Iterator[None]:
+def serving(block: Block, folder: Path, environment: dict[str, str]) -> Iterator[None]:
     """The service runs within the block, and ends well with Ctrl-C."""
     with subprocess.Popen(
         shlex.split(block.text),
@@ -103,7 +103,7 @@ def run(blocks: list[Block], folder: Path, environment: dict[str, str]) -> list[
     said: list[str] = []
     for position, block in enumerate(blocks):
         if block.serves:
-            with served(block, folder, environment):
+            with serving(block, folder, environment):
                 return [*said, "", *run(blocks[position + 1 :], folder, environment)]
         done = subprocess.run(
             words_of(block),

@@ -193,9 +193,9 @@ def read_toml(path: Path) -> RunConfig:
 def changes_in(path: Path) -> dict[str, Any]:
     """The settings that a TOML file names, by `section.name`."""
     tree = _toml(path)
-    if tree and not any(isinstance(values, Mapping) for values in tree.values()):
-        return _named(path, lambda: _from_flat(tree)).flat()
-    return _named(path, lambda: _with_sections(tree))
+    if any(isinstance(values, Mapping) for values in tree.values()):
+        return _named(path, lambda: _with_sections(tree))
+    return _named(path, lambda: _translated(tree, configure(_method_of(tree))))
 
 
 def _with_sections(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,17 +211,28 @@ def _with_sections(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_flat(tree: Mapping[str, Any]) -> RunConfig:
-    """Settings of release 0.1: one bag for all methods; those without effect are left out."""
+    """Settings of release 0.1. What the file leaves out has the class default."""
     base = with_method(tree.get("method", "lkge"))
+    return base.with_changes(_translated(tree, base))
+
+
+def _method_of(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": tree["method"]} if "method" in tree else {}
+
+
+def _translated(tree: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
+    """Settings of release 0.1 by `section.name`. There was one bag for all methods: those without
+    effect on the method and the loss are left out."""
     renamed = {OLD_NAMES.get(name, name): value for name, value in tree.items()}
     if renamed.get("regularization_form") == "printed":
         renamed["regularization_form"] = "linear"
-    loss = renamed.get("loss", base.training.loss)
-    known = {name: value for name, value in renamed.items() if base.has(name)}
     _refuse_unknown(tree, renamed)
-    return base.with_changes(
-        {name: value for name, value in known.items() if _used(base, name, loss)}
-    )
+    loss = renamed.get("loss", base.training.loss)
+    return {
+        ".".join(base.place(name)): value
+        for name, value in renamed.items()
+        if base.has(name) and _used(base, name, loss)
+    }
 
 
 def _refuse_unknown(tree: Mapping[str, Any], renamed: Mapping[str, Any]) -> None:

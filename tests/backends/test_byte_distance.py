@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -52,7 +52,7 @@ def check(x: Bytes, b: int, y: Bytes, c: int) -> None:
         assert np.count_nonzero(out != -1) <= ROWS
 
 
-@config(max_examples=20, derandomize=True, deadline=None)
+@settings(max_examples=20, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**20), vectors=st.integers(1, 9))
 def test_all_ways_agree(seed: int, vectors: int) -> None:
     generator = np.random.default_rng(seed)

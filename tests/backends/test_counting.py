@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -84,10 +84,10 @@ def made_question(seed: int, questions: int, width: int, views: int) -> Question
     )
 
 
-@config(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
-    replay_queries=st.integers(1, 12),
+    questions=st.integers(1, 12),
     width=st.integers(1, 70),
     views=st.integers(1, 4),
 )

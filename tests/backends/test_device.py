@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from lkge import backends
-from lkge.config import RunConfig, configure
+from lkge.config import RunConfig
+from lkge.configure import configure
 from lkge.data.known_facts import KnownFacts
 from lkge.evaluation.ranking import View
 from lkge.methods import METHODS
@@ -101,10 +102,13 @@ def other_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def settings_of(method: str, **changes: Any) -> RunConfig:
-    own = {"score": "complex", "loss": "softmax"} if method == "evergreen" else {}
-    small = {"dim": 8, "max_epochs": 2, "components": 2, "active_components": 1, "batch_size": 64}
-    return configure({"method": method, **small, **own, **changes})
+def config_on(method: str, **changes: Any) -> RunConfig:
+    small = {"dim": 8, "max_epochs": 2, "batch_size": 64}
+    own = {
+        "evergreen": {"score": "complex", "loss": "softmax"},
+        "dicgrl": {"components": 2, "active_components": 1},
+    }
+    return configure({"method": method, **small, **own.get(method, {}), **changes})
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
@@ -112,9 +116,9 @@ def test_a_method_learns_on_another_device_what_it_learns_on_the_cpu(
     method: str, request: pytest.FixtureRequest
 ) -> None:
     graph = GRAPH
-    expected = Loop(graph, settings_of(method, backend="torch")).run()
+    expected = Loop(graph, config_on(method, backend="torch")).run()
     request.getfixturevalue("other_device")
-    learned = Loop(graph, settings_of(method, device=DEVICE)).run()
+    learned = Loop(graph, config_on(method, device=DEVICE)).run()
     for mine, twin in zip(learned.model.tables, expected.model.tables, strict=True):
         assert isinstance(mine, OnDevice)
         assert torch.equal(mine.values, twin)
@@ -122,17 +126,17 @@ def test_a_method_learns_on_another_device_what_it_learns_on_the_cpu(
 
 
 @pytest.mark.usefixtures("other_device")
-@pytest.mark.parametrize("objective", ["margin", "softmax", "sampled"])
+@pytest.mark.parametrize("loss", ["margin", "softmax", "sampled"])
 @pytest.mark.parametrize("score", sorted(SCORES))
-def test_every_score_and_loss_has_a_step(score: str, objective: str) -> None:
-    changes = {"score": score, "loss": objective, "n3": 0.1, "relation_prediction_weight": 0.1}
-    Loop(GRAPH, settings_of("lkge", device=DEVICE, **changes)).run()
+def test_every_score_and_loss_has_a_step(score: str, loss: str) -> None:
+    changes = {"score": score, "loss": loss, "n3": 0.1, "relation_prediction_weight": 0.1}
+    Loop(GRAPH, config_on("lkge", device=DEVICE, **changes)).run()
 
 
 @pytest.mark.usefixtures("other_device")
 def test_answers_come_back_to_the_host() -> None:
     graph = GRAPH
-    predictor = Loop(graph, settings_of("fine-tune", device=DEVICE)).run().predictor
+    predictor = Loop(graph, config_on("fine-tune", device=DEVICE)).run().predictor
     facts = graph.snapshots[0].train
     assert isinstance(predictor.fact_scores(facts), np.ndarray)
     assert isinstance(predictor.candidate_scores(0, 0), np.ndarray)

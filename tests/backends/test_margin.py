@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 import torch
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.backends.made import batch_of, bytes_of, gradient_of, made_batch, made_tables
 
@@ -30,7 +30,7 @@ def assert_twins_agree(tables: Parameters, batch: Batch, margin: float) -> Gradi
     return fused
 
 
-@config(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(
     seed=SEED,
     size=st.integers(1, 40),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -102,7 +102,7 @@ def without_filter(queries: Floats, candidates: Floats, targets: Ints) -> Questi
     )
 
 
-@config(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     size=st.integers(1, 12),

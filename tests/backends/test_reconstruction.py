@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 import torch
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.backends.made import BACKENDS, NUMBA, TORCH, built, bytes_of, made_facts, made_tables
 
@@ -52,7 +52,7 @@ def outcome(
     return autoencoder.add_gradient(tables, gradient), gradient
 
 
-@config(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     size=st.integers(1, 60),

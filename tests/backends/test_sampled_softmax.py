@@ -20,8 +20,8 @@ BILINEAR = ("distmult", "complex")
 KINDS = {
     "bare": {},
     "smooth": {"smoothing": 0.1},
-    "weighted": {"adversarial_temperature": 2.0},
-    "both": {"adversarial_temperature": 0.5, "smoothing": 0.2},
+    "weighted": {"adversarial": 2.0},
+    "both": {"adversarial": 0.5, "smoothing": 0.2},
 }
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -53,7 +53,7 @@ def test_products_and_autograd_agree(
     """Whole groups, a last one that is smaller, a batch that is smaller than one; of so few
     entities that one is drawn twice, and others are the object or the subject of a fact."""
     monkeypatch.setattr(kernel, "BLOCK_BYTES", block_bytes)
-    made = made_batch if sharing == 1 else partial(made_shared_batch, negatives_shared_by=sharing)
+    made = made_batch if sharing == 1 else partial(made_shared_batch, sharing=sharing)
     batch = made(2, 20, 4, 9, 2)
     require_twin(name, kind, made_tables(1, 9, 2, 8, scale=1.0), batch)
 

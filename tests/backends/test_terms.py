@@ -1,4 +1,4 @@
-"""Penalties on rows, relation prediction, and which objective the settings mean."""
+"""Penalties on rows, relation prediction, and which loss the settings mean."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from lkge.backends.numba.margin import FusedMargin
 from lkge.backends.numba.softmax import FusedRelationPrediction, FusedSoftmax
 from lkge.backends.torch_losses import MarginLoss, RowPenalty, SampledSoftmaxLoss, SumOfLosses
 from lkge.backends.torch_softmax import RelationPrediction, SoftmaxLoss
+from lkge.config import TrainingConfig
 from lkge.errors import SettingsError
 from lkge.models.losses import n3_by_degree
 from lkge.models.model import Model
@@ -112,17 +113,17 @@ def test_relation_prediction_by_products_and_by_autograd(
         assert torch.equal(one.touched, other.touched)
 
 
-def objective_with(**changes: Any) -> Any:
+def loss_with(**changes: Any) -> Any:
     return Model(paper_config(dim=8).with_changes(changes)).loss
 
 
 def test_the_defaults_are_the_margin_loss_alone() -> None:
-    assert isinstance(objective_with(), FusedMargin)
-    assert type(objective_with(backend="torch")) is MarginLoss
+    assert isinstance(loss_with(), FusedMargin)
+    assert type(loss_with(backend="torch")) is MarginLoss
 
 
 def test_adversarial_weights_are_not_for_the_kernel_of_the_margin() -> None:
-    objective = objective_with(adversarial_temperature=0.5, margin=3.0)
+    objective = loss_with(adversarial_temperature=0.5, margin=3.0)
     assert (objective.adversarial, objective.margin) == (0.5, 3.0)
     tables, batch = made_tables(1, 9, 2, 8), made_batch(2, 7, 3, 9, 2)
     plain = MarginLoss(score_named("transe"), 3.0, 0.5)
@@ -132,7 +133,7 @@ def test_adversarial_weights_are_not_for_the_kernel_of_the_margin() -> None:
 def test_the_sampled_softmax_gets_its_settings() -> None:
     changes = {"loss": "sampled", "adversarial_temperature": 0.5, "label_smoothing": 0.1}
     for score in ("transe", "complex"):
-        objective = objective_with(**changes, score=score)
+        objective = loss_with(**changes, score=score)
         assert isinstance(objective, SampledSoftmaxLoss)
         assert (objective.adversarial, objective.smoothing) == (0.5, 0.1)
 
@@ -142,7 +143,7 @@ def test_the_softmax_is_by_products_where_it_can_be() -> None:
         ("complex", "auto", FusedSoftmax), ("complex", "torch", SoftmaxLoss),
         ("transe", "auto", SoftmaxLoss),
     ):  # fmt: skip
-        objective = objective_with(loss="softmax", score=score, backend=backend)
+        objective = loss_with(loss="softmax", score=score, backend=backend)
         assert type(objective) is kind
 
 
@@ -151,10 +152,10 @@ def test_the_softmax_is_by_products_where_it_can_be() -> None:
     [(1.0, 2.0), (4.0, 2.0), (10.0, 2**0.68), (20.0, 1.0), (30.0, 1.0), (60.0, 0.5**0.68)],
 )
 def test_n3_is_the_stronger_the_fewer_facts_entities_have(facts: float, times: float) -> None:
-    assert n3_by_degree(0.05, facts) == pytest.approx(0.05 * times)
+    assert n3_by_degree(TrainingConfig(n3=0.05), facts) == pytest.approx(0.05 * times)
 
 
-def test_a_model_expects_few_facts_with_more_n3_where_it_is_told_to() -> None:
+def test_a_model_expects_few_facts_with_more_n3_by_degree() -> None:
     def n3_of(model: Model) -> float:
         assert isinstance(model.loss, SumOfLosses)
         (rows,) = model.loss.terms
@@ -172,7 +173,7 @@ def test_a_model_expects_few_facts_with_more_n3_where_it_is_told_to() -> None:
 
 def test_terms_with_a_weight_are_added() -> None:
     changes = {"n3": 0.1, "l2": 0.2, "relation_prediction_weight": 0.3}
-    total = objective_with(loss="softmax", score="complex", **changes)
+    total = loss_with(loss="softmax", score="complex", **changes)
     assert isinstance(total, SumOfLosses)
     assert isinstance(total.on_facts, FusedSoftmax)
     relations, rows = total.terms
@@ -193,37 +194,39 @@ def test_squares_are_those_of_the_loss_on_facts() -> None:
     tables, batch = made_tables(1, 9, 2, 8), made_batch(2, 7, 2, 9, 2)
     squares = [tables.map(torch.zeros_like) for _ in range(2)]
     for total, changes in zip(squares, ({}, {"n3": 0.1}), strict=True):
-        objective_with(**changes).add_squares(tables, batch, total)
+        loss_with(**changes).add_squares(tables, batch, total)
     assert torch.equal(squares[0].entity, squares[1].entity)
 
 
 @pytest.mark.parametrize(
     ("changes", "fragment"),
     [
-        ({"label_smoothing": 0.1}, "label_smoothing.*'margin'.*--objective softmax"),
-        ({"adversarial_temperature": 1.0, "loss": "softmax"}, "adversarial.*'softmax'.*sampled"),
+        ({"label_smoothing": 0.1}, "label_smoothing.*'margin'.*softmax and sampled"),
+        (
+            {"adversarial_temperature": 1.0, "loss": "softmax"},
+            "adversarial_temperature.*'softmax'.*sampled",
+        ),
     ],
 )
 def test_what_would_have_no_effect_is_refused(changes: dict[str, Any], fragment: str) -> None:
     with pytest.raises(SettingsError, match=fragment):
-        objective_with(**changes)
+        loss_with(**changes)
 
 
-@pytest.mark.parametrize(
-    ("objective", "negatives"), [("margin", 10), ("sampled", 10), ("softmax", 0)]
-)
-def test_how_many_negatives_an_objective_wants(objective: str, negatives: int) -> None:
-    assert Model(paper_config(loss=objective)).negatives == negatives
+@pytest.mark.parametrize(("loss", "negatives"), [("margin", 10), ("sampled", 10), ("softmax", 0)])
+def test_how_many_negatives_a_loss_wants(loss: str, negatives: int) -> None:
+    assert Model(paper_config(loss=loss)).negatives == negatives
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
-@pytest.mark.parametrize("objective", ["margin", "softmax", "sampled"])
-def test_every_objective_lowers_its_loss_on_every_score(objective: str, score: str) -> None:
+@pytest.mark.parametrize("loss", ["margin", "softmax", "sampled"])
+def test_a_step_lowers_every_loss_on_every_score(loss: str, score: str) -> None:
     """A step against the gradient, with all further terms."""
-    changes = {"n3": 0.01, "l2": 0.01, "relation_prediction_weight": 0.1, "margin": 2.0}
-    loss_on_facts = objective_with(loss=objective, score=score, **changes)
+    changes = {"n3": 0.01, "l2": 0.01, "relation_prediction_weight": 0.1}
+    own = {"margin": 2.0} if loss == "margin" else {}
+    loss_on_facts = loss_with(loss=loss, score=score, **changes, **own)
     tables = made_tables(1, 9, 2, 8, scale=1.0)
-    batch = made_batch(2, 7, 0 if objective == "softmax" else 3, 9, 2)
+    batch = made_batch(2, 7, 0 if loss == "softmax" else 3, 9, 2)
     before, gradient = gradient_of(loss_on_facts, tables, batch)
     for table, part in zip(tables, gradient, strict=True):
         table -= 1e-3 * part.values

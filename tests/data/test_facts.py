@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lkge.data.facts import is_fact_file, read_facts, write_facts
@@ -229,7 +229,7 @@ texts = st.text(min_size=1).filter(str.strip)
 plain_texts = texts.filter(lambda text: not set(text) & set("\t\r\n"))
 
 
-@config(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(plain_texts, plain_texts, plain_texts), unique=True))
 def test_any_names_survive_tsv(
     tmp_path_factory: pytest.TempPathFactory, facts: list[tuple[str, str, str]]
@@ -239,7 +239,7 @@ def test_any_names_survive_tsv(
     assert list(read_facts(path)) == facts
 
 
-@config(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(texts, texts, texts), unique=True))
 def test_any_names_survive_csv_and_parquet(
     tmp_path_factory: pytest.TempPathFactory, facts: list[tuple[str, str, str]]

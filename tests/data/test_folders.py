@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lkge.data.folders import dataset_names, read_growing_graph, write_growing_graph
@@ -215,7 +215,7 @@ def test_a_written_graph_is_read_back(tmp_path: Path) -> None:
 facts = st.tuples(st.sampled_from("abcdef"), st.sampled_from("rq"), st.sampled_from("abcdef"))
 
 
-@config(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(facts, min_size=6, unique=True), st.data())
 def test_any_division_survives_a_folder(
     tmp_path_factory: pytest.TempPathFactory, facts: list[tuple[str, str, str]], data: st.DataObject

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from tests.backends.made import BACKENDS
+from tests.backends.made import BACKENDS, NUMBA
 
 from lkge.backends import Backend
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
@@ -63,9 +63,9 @@ def plain_rank(predictor: TablePredictor, fact: Fact, candidates: range, known: 
             abs(a + b - c) for a, b, c in zip(entity[s], relation[r], entity[o], strict=True)
         )
 
-    rivals = [o for o in candidates if o == target or (s, r, o) not in known]
-    better = sum(distance(o) < distance(target) for o in rivals)
-    level = sum(distance(o) == distance(target) for o in rivals)
+    others = [o for o in candidates if o == target or (s, r, o) not in known]
+    better = sum(distance(o) < distance(target) for o in others)
+    level = sum(distance(o) == distance(target) for o in others)
     return ((better + 1) + (better + level)) / 2
 
 
@@ -116,7 +116,7 @@ def test_both_protocols(backend: Backend, i: int, j: int) -> None:
 
 
 def test_the_protocols_differ_for_old_tests_alone() -> None:
-    evaluator, predictor = Evaluator(GRAPH), made_predictor(True)
+    evaluator, predictor = Evaluator(GRAPH), made_predictor(NUMBA)
     now, old = evaluator.accuracies(predictor, 2, [2, 0])
     assert now["paper"] == now["current"]
     assert old["paper"] != old["current"]
@@ -132,7 +132,7 @@ def test_tests_asked_at_once_are_answered_as_one_by_one(backend: Backend) -> Non
 def test_a_snapshot_without_tests_has_no_accuracy() -> None:
     bare = dataclasses.replace(GRAPH.snapshots[1], test=no_facts())
     graph = dataclasses.replace(GRAPH, snapshots=(GRAPH.snapshots[0], bare, GRAPH.snapshots[2]))
-    assert Evaluator(graph).accuracies(made_predictor(True), 2, [1])[0]["paper"].queries == 0
+    assert Evaluator(graph).accuracies(made_predictor(NUMBA), 2, [1])[0]["paper"].queries == 0
 
 
 @BACKENDS
@@ -167,7 +167,7 @@ def test_validation_of_all_snapshots_stands_where_each_stood(backend: Backend) -
 
 def test_validation_knows_no_test_fact() -> None:
     """It would notice one: filtering with test facts too changes the figure."""
-    predictor, last = made_predictor(True), GRAPH.snapshots[2]
+    predictor, last = made_predictor(NUMBA), GRAPH.snapshots[2]
     mrr = Validator(GRAPH.snapshots).mrr(predictor, last.valid, last)
     for other in (no_facts(), last.train):
         changed = [dataclasses.replace(snapshot, test=other) for snapshot in GRAPH.snapshots]
@@ -181,4 +181,4 @@ def test_validation_knows_no_test_fact() -> None:
 
 def test_validation_without_facts_is_unknown() -> None:
     last = GRAPH.snapshots[2]
-    assert np.isnan(Validator(GRAPH.snapshots).mrr(made_predictor(True), no_facts(), last))
+    assert np.isnan(Validator(GRAPH.snapshots).mrr(made_predictor(NUMBA), no_facts(), last))

@@ -57,7 +57,7 @@ def test_the_hooks_of_the_base_do_no_harm() -> None:
     assert method.facts(FIRST) is FIRST.train
     assert method.validation(FIRST) is FIRST.valid
     assert method.facts_per_entity(with_inverses(FIRST.train), FIRST) == 10 / 4
-    assert method.served(model) is model.tables
+    assert method.inference_parameters(model) is model.tables
     assert method.state() == method.working_state() == {}
     assert method.carried_bytes() == 0
     assert (model.tables.entity == before.entity).all()

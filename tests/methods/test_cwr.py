@@ -20,7 +20,7 @@ def test_the_served_row_is_the_weighted_mean_of_the_models_of_each_snapshot(tabl
     temporary = [getattr(model.tables, table).clone() for _, model, _ in lessons(GRAPH, ALONE)]
     counts = [getattr(fact_counts(each.train, each), table) for each in GRAPH.snapshots]
     for snapshot, model, method in lessons(GRAPH, CWR):
-        served = getattr(method.served(model), table)
+        served = getattr(method.inference_parameters(model), table)
         seen = 0
         for row in range(len(served)):
             shares = [

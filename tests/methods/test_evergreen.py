@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, moved
 
-from lkge.config import EVERGREEN, RunConfig
+from lkge.config import RunConfig
+from lkge.configure import configure
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts, with_inverses
 from lkge.methods import evergreen
 from lkge.methods.evergreen import Evergreen
 from lkge.methods.replay_queries import QueryCounts
+from lkge.models.losses import n3_by_degree
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import SCORES
-from lkge.testing import paper_config
 from lkge.testing.graphs import growing_graph, made_of
 from lkge.training.loop import Loop
 
 SETTLED = 1
 """New facts that have neither a new entity nor a new relation: (1, 0, 0)."""
 
-SETTINGS = paper_config().with_changes({**EVERGREEN, "dim": 4, "replay_queries": 100_000})
+CONFIG = configure({"dim": 4, "replay_queries": 100_000, "replay_weight": 1.0}, "evergreen")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -50,7 +52,7 @@ def expected_memory(model: Model, old: Parameters, teller: Parameters) -> torch.
 
     (h, r, ?) has as many answers as it had, the best of those that ever answered for r."""
     edges = with_inverses(as_facts(PAST)).tolist()
-    n3 = fitted(model.config.training.n3, 2 * (len(PAST) + len(NEW)) / 10)
+    n3 = n3_by_degree(model.config.training, 2 * (len(PAST) + len(NEW)) / 10)
     told, held = torch.zeros(()), torch.zeros(())
     for head, relation in {(head, relation) for head, relation, _ in edges}:
         count = sum(edge[:2] == [head, relation] for edge in edges)
@@ -72,15 +74,13 @@ def expected_memory(model: Model, old: Parameters, teller: Parameters) -> torch.
     return (kappa * told + (1 - kappa) * held) / len(edges)
 
 
-def test_many_validation_facts_are_asked_in_part_the_same_in_each_epoch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_validation_facts_are_sampled_the_same_in_each_epoch() -> None:
     facts = as_facts([(head, 0, head + 1) for head in range(40)])
     snapshot = dataclasses.replace(FIRST, valid=facts)
-    assert np.array_equal(Evergreen(SETTINGS).validation(snapshot), facts)
-    monkeypatch.setattr(evergreen, "VALIDATED", 15)
-    asked, again = (Evergreen(SETTINGS).validation(snapshot) for _ in range(2))
-    other = Evergreen(SETTINGS.with_changes({"seed": 12})).validation(snapshot)
+    assert np.array_equal(Evergreen(CONFIG).validation(snapshot), facts)
+    few = CONFIG.with_changes({"max_validation_facts": 15})
+    asked, again = (Evergreen(few).validation(snapshot) for _ in range(2))
+    other = Evergreen(few.with_changes({"seed": 12})).validation(snapshot)
     assert np.array_equal(asked, again)
     assert not np.array_equal(asked, other)
     assert len(np.unique(asked, axis=0)) == 15
@@ -88,7 +88,7 @@ def test_many_validation_facts_are_asked_in_part_the_same_in_each_epoch(
 
 
 def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
-    method, _, _ = second_snapshot(SETTINGS)
+    method, _, _ = second_snapshot(CONFIG)
     assert (
         method.facts_per_entity(with_inverses(SECOND.train), SECOND)
         == 2 * (len(PAST) + len(NEW)) / 10
@@ -107,9 +107,9 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
         "replay_share": told,
         "replay_model": heart,
     }
-    method, model, old = second_snapshot(SETTINGS.with_changes(changes))
-    assert (method._heart is not None) == heart
-    teller = old if method._heart is None else method._heart.tables
+    method, model, old = second_snapshot(CONFIG.with_changes(changes))
+    assert (method._replay_model is not None) == heart
+    teller = old if method._replay_model is None else method._replay_model.tables
     weight = strength if strength <= 1 else 1 + (strength - 1) * SETTLED / len(NEW)
     share = weight * len(PAST) / (weight * len(PAST) + len(NEW))
     model.expect(method.facts_per_entity(with_inverses(SECOND.train), SECOND))
@@ -145,7 +145,7 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
 def test_old_facts_count_more_as_new_ones_have_nothing_new_but_in_a_dense_graph(
     given: float, settled: int, brought: int, weight: float
 ) -> None:
-    method, _, _ = second_snapshot(SETTINGS.with_changes({"replay_weight": given}))
+    method, _, _ = second_snapshot(CONFIG.with_changes({"replay_weight": given}))
     train = np.array([(1, 0, 0)] * settled + [(1, 0, 5)] * brought, dtype=np.int32)
     assert (SECOND.num_entities, len(PAST)) == (10, 5)
     snapshot = dataclasses.replace(SECOND, train=train.reshape(-1, 3))
@@ -159,19 +159,19 @@ def test_old_facts_count_more_as_new_ones_have_nothing_new_but_in_a_dense_graph(
 def test_where_epochs_are_short_more_of_them_may_pass(
     given: int, facts: int, patience: int
 ) -> None:
-    config = SETTINGS.with_changes({"patience": given})
+    config = CONFIG.with_changes({"patience": given})
     train = np.zeros((facts, 3), dtype=np.int32)
     assert Evergreen(config).patience(dataclasses.replace(FIRST, train=train)) == patience
 
 
 def test_what_is_added_to_a_graph_of_rows_is_learned_at_once() -> None:
-    living = SETTINGS.with_changes({"patience": 1, "query_counts": False})
+    living = CONFIG.with_changes({"patience": 1, "query_counts": False})
     later, _, _ = second_snapshot(living)
     assert (Evergreen(living).patience(FIRST), later.patience(SECOND)) == (5, 1)
 
 
 def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:
-    method, model = Evergreen(SETTINGS), Model(SETTINGS)
+    method, model = Evergreen(CONFIG), Model(CONFIG)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
     gradient = Gradient.like(model.tables)
@@ -180,15 +180,15 @@ def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:
 
 
 def test_what_is_withdrawn_is_not_asked_again() -> None:
-    method, _, _ = second_snapshot(SETTINGS)
+    method, _, _ = second_snapshot(CONFIG)
     method.retract(as_facts(PAST[1:]))
-    assert method.state()["profile.queries"].tolist() == [[0, 0], [1, 1]]
+    assert method.state()["query_counts.queries"].tolist() == [[0, 0], [1, 1]]
 
 
 @pytest.mark.parametrize("profile", [True, False])
 def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     """Also where nothing is new: a lesson that only withdraws moves what it withdraws."""
-    config = SETTINGS.with_changes({"query_counts": profile})
+    config = CONFIG.with_changes({"query_counts": profile})
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -201,26 +201,26 @@ def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     gradient.entity.values.fill_(1.0)
     gradient.entity.touched.fill_(1)
     method.penalty(model, gradient)
-    kept, weight = len(PAST) - 2, 2 * evergreen.REFUTATION
+    kept, weight = len(PAST) - 2, 2 * config.method.retraction_weight
     share = weight / (kept + weight)
     assert float(gradient.entity.values.mean()) == pytest.approx(share, abs=0.01)
 
 
 def test_without_a_profile_what_is_withdrawn_is_not_recollected() -> None:
-    method, model, _ = second_snapshot(SETTINGS.with_changes({"query_counts": False}))
+    method, model, _ = second_snapshot(CONFIG.with_changes({"query_counts": False}))
     withdrawn = as_facts(PAST[:2])
-    asked = {tuple(question) for question in method._asked.queries.tolist()}
+    asked = {tuple(question) for question in method._queries.queries.tolist()}
     method.retract(withdrawn)
     method.begin(model, SECOND)
-    left = {tuple(question) for question in method._asked.queries.tolist()}
+    left = {tuple(question) for question in method._queries.queries.tolist()}
     gone = {tuple(question) for question in with_inverses(withdrawn)[:, :2].tolist()}
     assert gone & asked
     assert left == asked - gone
 
 
 def test_without_a_profile_it_works_row_by_row() -> None:
-    assert Evergreen(SETTINGS.with_changes({"query_counts": False})).rowwise
-    assert not Evergreen(SETTINGS).rowwise
+    assert Evergreen(CONFIG.with_changes({"query_counts": False})).supports_partial_updates
+    assert not Evergreen(CONFIG).supports_partial_updates
 
 
 @pytest.mark.parametrize(("facts", "asked"), [(2, 30), (100, 50), (10**6, 5000)])
@@ -229,13 +229,13 @@ def test_what_is_recollected_is_bounded_by_what_is_new(
 ) -> None:
     sizes: list[int] = []
 
-    def note(_: object, __: object, ___: object, size: int, ____: object) -> QueryCounts:
-        sizes.append(size)
+    def note(*given: Any) -> QueryCounts:
+        sizes.append(given[3])
         return QueryCounts()
 
     monkeypatch.setattr(evergreen, "pseudo_queries", note)
     method, model, _ = second_snapshot(
-        SETTINGS.with_changes({"query_counts": False, "replay_queries": 30})
+        CONFIG.with_changes({"query_counts": False, "replay_queries": 30})
     )
     method.begin(model, dataclasses.replace(SECOND, train=np.zeros((facts, 3), dtype=np.int32)))
     assert sizes[-1] == asked
@@ -243,7 +243,7 @@ def test_what_is_recollected_is_bounded_by_what_is_new(
 
 def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:
     graph = growing_graph()
-    config = paper_config().with_changes({**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2})
+    config = configure({"dim": 8, "batch_size": 20, "max_epochs": 2}, "evergreen")
     first, second = (
         Loop(made_of(*graph.snapshots[:k]), config).run().method.state() for k in (1, 2)
     )
@@ -294,7 +294,7 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
 @pytest.mark.parametrize("old", [1, 50])
 @pytest.mark.parametrize(("told", "asked"), [(1.0, 9), (0.4, 4)])
 def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: int) -> None:
-    config = SETTINGS.with_changes({"replay_queries": 7, "replay_share": told})
+    config = CONFIG.with_changes({"replay_queries": 7, "replay_share": told})
     method, model = Evergreen(config), Model(config)
     facts = as_facts([(k, 0, k + 1) for k in range(old)])
     first, second = (dataclasses.replace(snapshot, num_entities=60) for snapshot in (FIRST, SECOND))
@@ -302,8 +302,8 @@ def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: 
     method.end(model, dataclasses.replace(first, train=facts))
     method.grow(model, second)
     method.begin(model, dataclasses.replace(second, train=as_facts([(0, 0, 3)])))
-    assert method._retelling is not None
-    assert len(method._retelling.facts(0)) == min(asked, 2 * old)
+    assert method._replay is not None
+    assert len(method._replay.facts(0)) == min(asked, 2 * old)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_fewer_new_facts_are_learned_beside_old_questions(
         "draw",
         lambda self, size, generator: asked.append(size) or draw(self, size, generator),
     )
-    config = SETTINGS.with_changes({"replay_queries": 8, **changes})
+    config = CONFIG.with_changes({"replay_queries": 8, **changes})
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -342,71 +342,71 @@ def test_fewer_new_facts_are_learned_beside_old_questions(
     assert method.batch_size(10**6) == 1500
 
 
-DISTANCE = SETTINGS.with_changes({"score": "transe", "loss": "sampled", "n3": 0.0})
+DISTANCE = CONFIG.with_changes({"score": "transe", "loss": "sampled", "n3": 0.0})
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
 @pytest.mark.parametrize("objective", ["softmax", "sampled", "margin"])
 @pytest.mark.parametrize("profile", [True, False])
-def test_a_profile_has_a_heart_and_without_one_products_are_held_and_all_else_told(
+def test_a_profile_has_a_replay_model_and_without_one_products_are_held_and_all_else_told(
     score: str, objective: str, profile: bool
 ) -> None:
     changes = {"score": score, "loss": objective, "replay_queries": 5, "query_counts": profile}
     method, _, _ = second_snapshot(DISTANCE.with_changes(changes))
     products = objective == "softmax" and score in {"complex", "distmult"}
-    assert (method._heart is not None) == profile
-    if method._heart is not None:
-        assert method._heart.apart == (score not in {"complex", "distmult"})
+    assert (method._replay_model is not None) == profile
+    if method._replay_model is not None:
+        assert method._replay_model.separate == (score not in {"complex", "distmult"})
     assert (method._distillation is not None) == (products and not profile)
-    assert (method._retelling is not None) == (profile or not products)
+    assert (method._replay is not None) == (profile or not products)
 
 
 @pytest.mark.parametrize("gone", [1, 2])
 @pytest.mark.parametrize("changes", [{"dim": 16}, {"dim": 15, "score": "transe"}])
-def test_what_is_withdrawn_is_no_longer_known_by_heart(
+def test_what_is_withdrawn_is_no_longer_known_by_replay_model(
     gone: int, changes: dict[str, object]
 ) -> None:
     """(0, 0, ?) has four answers, and then fewer; only what is left is told."""
     many = as_facts([(0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4), (1, 0, 2), (2, 2, 3)])
-    config = SETTINGS.with_changes(changes)
+    config = CONFIG.with_changes(changes)
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.end(model, dataclasses.replace(FIRST, train=many))
     method.retract(many[:gone])
     method.grow(model, SECOND)
     method.begin(model, SECOND)
-    assert method._retelling is not None
-    told = {tuple(fact) for fact in method._retelling.facts(0).tolist()}
+    assert method._replay is not None
+    told = {tuple(fact) for fact in method._replay.facts(0).tolist()}
     assert told == {tuple(fact) for fact in with_inverses(many[gone:]).tolist()}
 
 
-def test_what_was_kept_without_a_heart_goes_on_without_one() -> None:
-    kept = second_snapshot(SETTINGS.with_changes({"replay_model": False}))[0].state()
-    again, model = Evergreen(SETTINGS), Model(SETTINGS)
+def test_what_was_kept_without_a_replay_model_goes_on_without_one() -> None:
+    kept = second_snapshot(CONFIG.with_changes({"replay_model": False}))[0].state()
+    again, model = Evergreen(CONFIG), Model(CONFIG)
     again.load_state(kept)
     again.grow(model, SECOND)
     again.begin(model, SECOND)
     again.end(model, SECOND)
-    assert not any(name.startswith("heart") for name in again.state())
+    assert not any(name.startswith("replay_model") for name in again.state())
 
 
-def test_the_heart_is_carried_and_counted() -> None:
-    method, _, _ = second_snapshot(SETTINGS)
+def test_the_replay_model_is_carried_and_counted() -> None:
+    method, _, _ = second_snapshot(CONFIG)
     state = method.state()
-    assert method._heart is not None
-    again = Evergreen(SETTINGS)
+    assert method._replay_model is not None
+    again = Evergreen(CONFIG)
     again.load_state(state)
-    assert again._heart is not None
-    assert torch.equal(again._heart.tables.entity, method._heart.tables.entity)
+    assert again._replay_model is not None
+    assert torch.equal(again._replay_model.tables.entity, method._replay_model.tables.entity)
     for changes in ({"replay_model": False}, {"query_counts": False}, {"replay_share": 0.0}):
-        without = second_snapshot(SETTINGS.with_changes(changes))[0].state()
-        assert not any(name.startswith("heart") for name in without)
+        without = second_snapshot(CONFIG.with_changes(changes))[0].state()
+        assert not any(name.startswith("replay_model") for name in without)
 
 
 @pytest.mark.parametrize("profile", [True, False])
 def test_what_is_told_is_of_old_entities_and_the_same_each_time(profile: bool) -> None:
     config = DISTANCE.with_changes({"batch_size": 2, "query_counts": profile})
-    one, other = (second_snapshot(config)[0]._retelling for _ in range(2))
+    one, other = (second_snapshot(config)[0]._replay for _ in range(2))
     assert one is not None
     assert other is not None
     facts = np.concatenate([one.facts(step) for step in range(7)])
@@ -417,14 +417,14 @@ def test_what_is_told_is_of_old_entities_and_the_same_each_time(profile: bool) -
 
 @pytest.mark.parametrize(("facts", "size"), [(10, 100), (4000, 100), (8000, 200), (10**6, 1500)])
 def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
-    assert Evergreen(SETTINGS).batch_size(facts) == size
-    assert Evergreen(SETTINGS.with_changes({"batch_size": 64})).batch_size(facts) == 64
+    assert Evergreen(CONFIG).batch_size(facts) == size
+    assert Evergreen(CONFIG.with_changes({"batch_size": 64})).batch_size(facts) == 64
 
 
 def test_without_a_profile_nothing_is_kept_but_counts_and_the_sums() -> None:
     graph = growing_graph()
-    config = paper_config().with_changes(
-        {**EVERGREEN, "dim": 8, "batch_size": 20, "max_epochs": 2, "query_counts": False}
+    config = configure(
+        {"dim": 8, "batch_size": 20, "max_epochs": 2, "query_counts": False}, "evergreen"
     )
     learned = Loop(graph, config).run()
     state = learned.method.state()

@@ -24,7 +24,7 @@ from lkge.methods.mean import Mean
 
 def test_an_entity_is_the_mean_of_what_its_neighbours_say() -> None:
     first, *later = [
-        (plain.listed(method.near), as_lists(model.tables), method.served(model))
+        (plain.listed(method.near), as_lists(model.tables), method.inference_parameters(model))
         for method, model in course("mean")
     ]
     near, tables, _ = first
@@ -37,14 +37,14 @@ def test_an_entity_is_the_mean_of_what_its_neighbours_say() -> None:
 
 
 def test_an_old_entity_is_served_bit_for_bit_as_before() -> None:
-    served = [method.served(model).entity for method, model in course("mean")]
+    served = [method.inference_parameters(model).entity for method, model in course("mean")]
     for before, after in pairwise(served):
         assert torch.equal(before, after[: len(before)])
 
 
 def test_a_new_entity_is_served_as_its_row_says() -> None:
     *_, (method, model) = course("mean")
-    torch.testing.assert_close(method.served(model).entity[5:], model.tables.entity[5:])
+    torch.testing.assert_close(method.inference_parameters(model).entity[5:], model.tables.entity[5:])
 
 
 def test_while_learning_the_moments_are_those_of_the_neighbours_in_use() -> None:
@@ -60,13 +60,13 @@ def test_while_learning_the_moments_are_those_of_the_neighbours_in_use() -> None
 
 def test_what_is_served_does_not_change_when_the_moments_are_kept() -> None:
     method, model = begun("mean")
-    before = method.served(model).entity
+    before = method.inference_parameters(model).entity
     assert "moments" not in method.state()
     method.end(model, SNAPSHOTS[0])
-    torch.testing.assert_close(method.served(model).entity, before)
+    torch.testing.assert_close(method.inference_parameters(model).entity, before)
     heir = Mean(model.config)
     heir.load_state(method.state())
-    assert torch.equal(heir.served(model).entity, method.served(model).entity)
+    assert torch.equal(heir.inference_parameters(model).entity, method.inference_parameters(model).entity)
 
 
 @pytest.mark.parametrize("neighbours", [64, 1])

@@ -30,13 +30,13 @@ WEIGHTS = [1.0, math.e**0.5, math.e**1.5]
 
 def test_at_a_temperature_believed_negatives_weigh_more() -> None:
     mean = (0 * WEIGHTS[0] + 1 * WEIGHTS[1] + 3 * WEIGHTS[2]) / sum(WEIGHTS)
-    loss = margin_loss(torch.tensor([2.0]), NEGATIVES, 5.0, adversarial_temperature=0.5)
+    loss = margin_loss(torch.tensor([2.0]), NEGATIVES, 5.0, adversarial=0.5)
     assert loss.item() == pytest.approx(5 + mean - 2)
 
 
 def test_no_gradient_flows_through_a_weight() -> None:
     negatives = NEGATIVES.clone().requires_grad_()
-    margin_loss(torch.tensor([2.0]), negatives, 5.0, adversarial_temperature=0.5).backward()
+    margin_loss(torch.tensor([2.0]), negatives, 5.0, adversarial=0.5).backward()
     expected = [[weight / sum(WEIGHTS) for weight in WEIGHTS]]
     torch.testing.assert_close(negatives.grad, torch.tensor(expected))
 
@@ -52,9 +52,9 @@ def test_the_softmax_over_samples() -> None:
 def test_its_negatives_are_weighed_as_if_there_were_as_many() -> None:
     share = [weight / sum(WEIGHTS) for weight in WEIGHTS]
     below = math.e**2 + 3 * sum(w * math.e**f for w, f in zip(share, (0, 1, 3), strict=True))
-    loss = sampled_softmax_loss(torch.tensor([2.0]), NEGATIVES, adversarial_temperature=0.5)
+    loss = sampled_softmax_loss(torch.tensor([2.0]), NEGATIVES, adversarial=0.5)
     assert loss.item() == pytest.approx(math.log(below) - 2)
-    cold = sampled_softmax_loss(torch.tensor([2.0]), NEGATIVES, adversarial_temperature=1e-9)
+    cold = sampled_softmax_loss(torch.tensor([2.0]), NEGATIVES, adversarial=1e-9)
     assert cold.item() == pytest.approx(sampled_softmax_loss(torch.tensor([2.0]), NEGATIVES).item())
 
 

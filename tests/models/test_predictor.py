@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.backends.made import BACKENDS, NUMBA, TORCH
 
@@ -49,7 +49,7 @@ def made_predictor(
     return TablePredictor(tables.entity, tables.relation, TransE(), backend, names)
 
 
-@config(max_examples=15, derandomize=True, deadline=None)
+@settings(max_examples=15, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     size=st.integers(1, 300),

@@ -61,7 +61,7 @@ def client(kg: Path, **options: Any) -> Iterator[TestClient]:
 
 
 @contextmanager
-def served(kg: Path, *words: str, token: str | None = TOKEN) -> Iterator[tuple[str, str]]:
+def inference_parameters(kg: Path, *words: str, token: str | None = TOKEN) -> Iterator[tuple[str, str]]:
     """`lkge serve` in a process of its own: its address and what it said. It must end well."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(Path(lkge.__file__).parents[1])

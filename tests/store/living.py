@@ -9,7 +9,7 @@ from lkge.data.formats import Triple
 from lkge.living import init
 from lkge.store.graph import LivingGraph
 
-QUICK: dict[str, Any] = {"dim": 8, "max_epochs": 4, "batch_size": 32, "negatives": 4, "seed": 3}
+QUICK: dict[str, Any] = {"dim": 8, "max_epochs": 4, "batch_size": 32, "seed": 3}
 
 
 def ring(first: int, last: int, steps: tuple[int, ...] = (1, 2, 5)) -> list[Triple]:

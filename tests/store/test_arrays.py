@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import config, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -119,7 +119,7 @@ def whole(table: Patched) -> NDArray[Any]:
     return np.concatenate([base, table.appended])
 
 
-@config(deadline=None)
+@settings(deadline=None)
 @given(table=patched(), piece=st.integers(1, 100))
 def test_a_patched_table_is_written_as_if_it_were_whole(
     tmp_path_factory: pytest.TempPathFactory, table: Patched, piece: int

@@ -13,7 +13,8 @@ from tests.store.living import QUICK, bridge, made, ring
 from tests.training.made import made_graph
 
 from lkge import api
-from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS, RunConfig, configure
+from lkge.config import RunConfig
+from lkge.configure import LIVING, PRESETS, configure, from_tree, with_method
 from lkge.data.formats import Triple
 from lkge.errors import DataError, RunError, SettingsError, UnknownName
 from lkge.living import init, open
@@ -35,9 +36,14 @@ class Unplugged(BaseException):
     """Stands for whatever ends a process."""
 
 
-def living_settings(method: str) -> RunConfig:
+def living_config(method: str) -> RunConfig:
     """As `lkge init --method` has them."""
     return configure({"method": method}, living=True)
+
+
+def by_section(config: RunConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by `section.name`."""
+    return {".".join(config.place(key)): value for key, value in changes.items()}
 
 
 def bytes_of_version(graph: LivingGraph, version: int) -> dict[str, bytes]:
@@ -75,21 +81,22 @@ def test_it_learns_what_it_is_taught(tmp_path: Path) -> None:
 
 
 def test_a_graph_is_evergreen_unless_a_preset_or_a_method_is_named(tmp_path: Path) -> None:
-    evergreen = {**EVERGREEN, **LIVING_PRESETS["evergreen"]}
-    cases: list[tuple[dict[str, Any], Mapping[str, Any]]] = [
-        ({}, evergreen),
-        ({"method": "lkge"}, LIVING),
-        ({"preset": "paper"}, LIVING),
-        ({"preset": "evergreen"}, evergreen),
-        ({"preset": "evergreen", "method": "re-train"}, {**evergreen, "method": "re-train"}),
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({}, "living", "evergreen"),
+        ({"method": "lkge"}, "living-paper", "lkge"),
+        ({"preset": "living-paper"}, "living-paper", "lkge"),
+        ({"preset": "living"}, "living", "evergreen"),
+        ({"preset": "living", "method": "re-train"}, "living", "re-train"),
     ]
-    for number, (words, expected) in enumerate(cases):
+    for number, (words, preset, method) in enumerate(cases):
         graph = init(tmp_path / str(number), **words, dim=8)
-        assert graph.config == paper_config().with_changes({**expected, "dim": 8})
+        given = {key: value for key, value in PRESETS[preset].items() if graph.config.has(key)}
+        expected = {**with_method(method).flat(), **by_section(graph.config, given)}
+        assert graph.config.flat() == {**expected, "method.name": method, "model.dim": 8}
 
 
 def test_a_preset_stands_neither_beside_settings_nor_beside_a_run(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="preset 'paper'; leave it out"):
+    with pytest.raises(SettingsError, match="preset 'paper'; leave one of them out"):
         init(tmp_path / "KG", config=paper_config(), preset="paper")
     with pytest.raises(SettingsError, match="its own settings; leave preset out"):
         init(tmp_path / "KG", run=tmp_path / "run", preset="paper")
@@ -99,17 +106,18 @@ def test_a_preset_stands_neither_beside_settings_nor_beside_a_run(tmp_path: Path
 def test_a_run_of_evergreen_goes_on_at_its_own_pace(tmp_path: Path) -> None:
     run = api.run(made_graph(), out=tmp_path / "run", dim=8, max_epochs=1, backend="torch")
     begun = init(tmp_path / "KG", run=tmp_path / "run", known=False)
-    assert begun.config.to_dict() == {**run.results.config, **LIVING_PRESETS["evergreen"]}
-    assert not any("profile" in name for name in begun.reader.model_arrays)
+    of_run = from_tree(run.results.config)
+    assert begun.config == of_run.with_changes(LIVING)
+    assert not any("query_counts" in name for name in begun.reader.model_arrays)
 
 
-def test_a_profile_is_kept_on_demand_and_only_where_there_is_one(tmp_path: Path) -> None:
+def test_query_counts_are_kept_on_demand_and_only_where_there_is_one(tmp_path: Path) -> None:
     few = {"dim": 8, "max_epochs": 1, "backend": "torch"}
-    for profile in (True, False):
-        api.run(made_graph(), out=tmp_path / f"run {profile}", query_counts=profile, **few)
+    for counted in (True, False):
+        api.run(made_graph(), out=tmp_path / f"run {counted}", query_counts=counted, **few)
     kept = init(tmp_path / "KG", run=tmp_path / "run True", known=False, query_counts=True)
-    assert len(kept.reader.model_arrays["method.profile.counts"])
-    with pytest.raises(SettingsError, match="kept no profile"):
+    assert len(kept.reader.model_arrays["method.query_counts.counts"])
+    with pytest.raises(SettingsError, match="kept no query counts"):
         init(tmp_path / "KG2", run=tmp_path / "run False", known=False, query_counts=True)
 
 
@@ -163,19 +171,24 @@ def test_what_answers_are_prepared_rows(tmp_path: Path) -> None:
 
 def test_a_graph_of_products_learns_what_it_is_taught(tmp_path: Path) -> None:
     changes = {"dim": 32, "max_epochs": 100, "patience": 100, "learning_rate": 0.02}
-    graph = made(tmp_path / "KG", score="complex", margin=2.0, **changes)
+    graph = made(tmp_path / "KG", score="complex", **changes)
     true = graph.score(ring(0, 40))
     false = graph.score([(s, r, "person 1") for s, r, _ in ring(0, 40)])
     assert np.mean([f.score for f in true]) > np.mean([f.score for f in false if not f.known]) + 1
 
 
-ROWWISE = [name for name, m in known_methods().items() if m(living_settings(name)).rowwise]
+PARTIAL = [
+    name
+    for name, method in known_methods().items()
+    if method(living_config(name)).supports_partial_updates
+]
 
 
-@pytest.mark.parametrize("method", ROWWISE)
+@pytest.mark.parametrize("method", PARTIAL)
 def test_rows_that_nobody_touched_keep_every_bit(tmp_path: Path, method: str) -> None:
     graph = made(tmp_path / "KG", method=method)
-    graph.config = config = StoreConfig(subgraph_entities=6, subgraph_entities_per_fact=0)
+    config = StoreConfig(subgraph_entities=6, subgraph_entities_per_fact=0)
+    graph.store_config = config
     before = {name: np.array(array) for name, array in graph.reader.model_arrays.items()}
     answered = np.array(graph.reader.inference_arrays["entity"])
     split = update.split_update(graph.reader, accept(graph.store, bridge(0, 40, 3)), config)
@@ -213,7 +226,7 @@ def test_what_was_not_carried_before_is_zero_where_nothing_was_learned(tmp_path:
     run = {"dim": 8, "max_epochs": 1, "backend": "torch", "carry_optimizer_state": False}
     api.run(made_graph(), out=tmp_path / "run", **run)
     graph = init(tmp_path / "KG", run=tmp_path / "run", known=False, carry_optimizer_state=True)
-    graph.config = StoreConfig(subgraph_entities=2, subgraph_entities_per_fact=0)
+    graph.store_config = StoreConfig(subgraph_entities=2, subgraph_entities_per_fact=0)
     name = graph.entities()[0]
     relation = graph.reader.names.relation_name(0)
     old = graph.reader.num_entities
@@ -236,7 +249,7 @@ def test_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["evergreen", "lkge", "si", "gem", "mean"])
 def test_an_interrupted_update_goes_on_to_the_same_bytes(tmp_path: Path, method: str) -> None:
     graph = made(tmp_path / "KG", method=method, max_epochs=6)
-    graph.config = StoreConfig(seconds_between_checkpoints=0.0)
+    graph.store_config = StoreConfig(seconds_between_checkpoints=0.0)
     shutil.copytree(tmp_path / "KG", tmp_path / "twin")
     twin = open(tmp_path / "twin")
     accept(graph.store, NEWCOMERS, source="python")
@@ -293,7 +306,7 @@ def test_known_facts_are_not_learned_twice(tmp_path: Path) -> None:
 def test_held_out_facts_have_no_part_in_learning(tmp_path: Path) -> None:
     graph = made(tmp_path / "KG")
     batch = accept(graph.store, NEWCOMERS, valid=0.3)
-    split = update.split_update(graph.reader, batch, graph.config)
+    split = update.split_update(graph.reader, batch, graph.store_config)
     assert (len(split.train), len(split.valid), len(split.hold_out)) == (28, 6, 6)
     trained = {tuple(fact) for fact in split.train.tolist()}
     held = {tuple(fact) for fact in np.concatenate([split.valid, split.hold_out]).tolist()}

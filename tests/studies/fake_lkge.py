@@ -12,23 +12,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lkge.config import RunConfig, configure, read_toml
+from lkge.cli.flags import assigned
+from lkge.config import RunConfig
+from lkge.configure import configure, read_toml
 from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
-from lkge.testing import paper_config
 
 
 def main(words: list[str]) -> None:
     """Begin or go on."""
-    flags = dict(parsed(words))
+    flags, settings = parsed(words)
     folder = Path(flags.pop("resume", None) or flags.pop("out"))
     flags.pop("data", None)
-    config = folder / "config.toml"
-    if config.exists():
-        config = read_toml(config)
+    file = folder / "config.toml"
+    if file.exists():
+        config = read_toml(file)
     else:
-        config = configure({name: typed(name, text) for name, text in flags.items()})
+        seed = {"seed": int(flags.pop("seed"))}
+        config = configure({**flags, **seed, **assigned(settings)})
         folder.mkdir(parents=True)
-        config.write_text(config.to_toml(), encoding="utf-8")
+        file.write_text(config.to_toml(), encoding="utf-8")
     if config.training.margin == 13:
         sys.exit("error: thirteen is too much")
     waited(config, folder)
@@ -36,23 +38,11 @@ def main(words: list[str]) -> None:
     (folder / "results.json").write_text(json.dumps(results.to_json()), encoding="utf-8")
 
 
-def parsed(words: list[str]) -> list[tuple[str, Any]]:
-    """`--a-b 1 --no-c` as (a_b, "1") and (c, False)."""
-    found: list[tuple[str, Any]] = []
-    for word in words:
-        if word.startswith("--no-"):
-            found.append((word.removeprefix("--no-").replace("-", "_"), False))
-        elif word.startswith("--"):
-            found.append((word.removeprefix("--").replace("-", "_"), True))
-        else:
-            found[-1] = (found[-1][0], word)
-    return found
-
-
-def typed(name: str, text: Any) -> Any:
-    """The value of a setting."""
-    kind = type(getattr(paper_config(), name))
-    return text if kind is bool else kind(text)
+def parsed(words: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """`--a 1 --set b=2` as {"a": "1"} and ["b=2"]."""
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    flags = {name.removeprefix("--"): value for name, value in pairs if name != "--set"}
+    return flags, [value for name, value in pairs if name == "--set"]
 
 
 def waited(config: RunConfig, folder: Path) -> None:
@@ -68,10 +58,11 @@ def waited(config: RunConfig, folder: Path) -> None:
 
 def made(config: RunConfig, one_thread: bool) -> Results:
     """Two snapshots. The test figures fall where validation rises, so that one sees who looks."""
+    settings = config.flat()
     valid = (
         0.1
-        + config.method.regularization_weight / 10
-        + config.method.autoencoder_weight / 100
+        + settings.get("method.regularization_weight", 0) / 10
+        + settings.get("method.autoencoder_weight", 0) / 100
         + config.model.dim / 10_000
     )
     mrr = 0.9 - valid

@@ -44,12 +44,12 @@ def small_study(config: Mapping[str, Any] | None = None, **others: Any) -> Study
 def keep_made(folder: Path, cell: RunSpec, results: Results) -> None:
     """Keep made results as those of a cell."""
     folder.mkdir(parents=True, exist_ok=True)
-    tree = {**results.to_json(), "settings": cell.config.to_dict()}
+    tree = {**results.to_json(), "config": cell.config.to_dict()}
     (folder / f"{cell.name}.json").write_text(json.dumps(tree), encoding="utf-8")
 
 
 class RecordingObserver:
-    """A observer that writes down what it is told."""
+    """An observer that records the events."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -152,7 +152,9 @@ def test_variants_by_strength_are_named_by_it(tmp_path: Path, make_run: MakeRun)
     for cell in study.run_specs():
         keep_made(tmp_path, cell, make_run("brick", mrr=cell.config.method.regularization_weight))
     text = written(tmp_path, study)
-    weak, strong_row = (row(text, "## Variants", f"lkge, alpha {a}") for a in ("0.1", "1.0"))
+    weak, strong_row = (
+        row(text, "## Variants", f"lkge, regularization weight {a}") for a in ("0.1", "1.0")
+    )
     assert weak[1] != strong_row[1]
 
 
@@ -211,4 +213,4 @@ def test_mrr_over_time_is_drawn_with_the_first_seed_alone(
     monkeypatch.setattr("lkge.studies.report.figures.mrr_over_time", drawn.extend)
     study = replace(study_named("paper"), mrr_over_time_of=("lkge", "re-train"))
     draw(study, stored_runs(study, kept))
-    assert {(run.method, run.config["seed"]) for run in drawn} == {("lkge", 11), ("re-train", 11)}
+    assert {(run.method, run.seed) for run in drawn} == {("lkge", 11), ("re-train", 11)}

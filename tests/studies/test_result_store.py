@@ -40,7 +40,7 @@ def test_other_settings_are_refused_with_file_and_remedy(tmp_path: Path, make_ru
     other = small_study({"dim": 64})
     with pytest.raises(RunError) as caught:
         stored_runs(other, tmp_path)
-    for fragment in (str(result_file(tmp_path, cell)), "dim = 200", "64", "move it away"):
+    for fragment in (str(result_file(tmp_path, cell)), "model.dim = 200", "64", "move it away"):
         assert fragment in str(caught.value)
 
 
@@ -56,11 +56,11 @@ def test_a_setting_that_came_later_had_its_default(tmp_path: Path, make_run: Mak
     keep_made(tmp_path, cell, make_run("brick"))
     file = result_file(tmp_path, cell)
     tree = json.loads(file.read_text(encoding="utf-8"))
-    del tree["settings"]["memory"]
+    del tree["config"]["method"]["regularization_form"]
     file.write_text(json.dumps(tree), encoding="utf-8")
     assert len(stored_runs(study, tmp_path)) == 1
-    with pytest.raises(RunError, match="memory = 5000"):
-        stored_runs(small_study({"memory_size": 10}), tmp_path)
+    with pytest.raises(RunError, match="regularization_form = 'linear'"):
+        stored_runs(small_study({"regularization_form": "squared"}), tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"settings": {"colour": "red"}}'])

@@ -11,7 +11,8 @@ from tests.studies.made import RecordingObserver
 from typer.testing import CliRunner
 
 from lkge.cli import app
-from lkge.config import EVERGREEN, RunConfig
+from lkge.config import RunConfig
+from lkge.configure import EVERGREEN, configure
 from lkge.errors import RunError
 from lkge.studies.runner import Failure, Job, Running, run_arguments, run_jobs
 from lkge.testing import paper_config
@@ -75,7 +76,7 @@ def test_a_run_begun_with_other_settings_is_refused_before_anything_starts(tmp_p
     begun = job(tmp_path, "b", dim=32)
     begun.folder.mkdir()
     (begun.folder / "config.toml").write_text(paper_config(dim=64).to_toml(), encoding="utf-8")
-    with pytest.raises(RunError, match=r"b: was made with dim = 64, but 32 is wanted"):
+    with pytest.raises(RunError, match=r"b: was made with model.dim = 64, but 32 is wanted"):
         run([job(tmp_path, "a"), begun])
     assert not (tmp_path / "a").exists()
 
@@ -123,7 +124,7 @@ def test_an_interruption_stops_all_processes_where_they_can_go_on(tmp_path: Path
 def test_the_words_of_a_run_lead_back_to_its_settings(
     changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, asked = paper_config().with_changes(changes), list[RunConfig]()
+    wanted, asked = configure(changes, "paper"), list[RunConfig]()
 
     def learn(folder: Path, data: Path | None, config: RunConfig) -> object:
         asked.append(config)

@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 from tests.studies.made import small_study
 
-from lkge.config import EVERGREEN
+from lkge.configure import EVERGREEN, configure
 from lkge.errors import LkgeError, SettingsError, UnknownName
 from lkge.methods import METHODS
 from lkge.models.scores import SCORES as BASES
 from lkge.studies.study import listed, listed_seeds, read_study, short_name, study_named
-from lkge.testing import paper_config
 
 PAPER, BEYOND, SCORES = map(study_named, ("paper", "beyond", "scores"))
-OF_METHODS = {"method", "dataset", "alpha", "beta", "transfer"}
 ABLATIONS = {
     "lkge:no-fine-tuning": "fine_tuning",
     "lkge:no-autoencoder": "autoencoder",
@@ -31,11 +29,11 @@ def test_every_method_is_in_the_paper_s_study_and_every_system_is_a_method() -> 
 
 
 def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
-    learning = {"batch_size", "max_epochs", "least_gain", "rivals"}
-    own = {"method", "transfer", "sparse_n3", "averaging", "distillation", *learning}
+    learning = {"batch_size", "max_epochs", "min_relative_gain", "candidate_fraction"}
+    own = {"method", "n3_by_degree", "parameter_averaging", *learning}
     base = [name for name in EVERGREEN if name not in own]
     for cell in BEYOND.run_specs():
-        assert {name: getattr(cell.config, name) for name in base} == {
+        assert {name: cell.config.get(name) for name in base} == {
             name: EVERGREEN[name] for name in base
         }
         assert cell.config.method.name == cell.spec.method
@@ -51,11 +49,9 @@ def test_beyond_the_paper_all_systems_share_one_base_model() -> None:
 
 
 def test_the_evergreen_of_the_study_is_that_of_the_preset() -> None:
-    assert {
-        (name, getattr(cell.config, name))
-        for cell in BEYOND.run_specs(systems=["evergreen"])
-        for name in EVERGREEN
-    } == set(EVERGREEN.items())
+    for cell in BEYOND.run_specs(systems=["evergreen"]):
+        own = {"dataset": cell.dataset, "seed": cell.config.training.seed}
+        assert cell.config == configure(own, "evergreen")
 
 
 def test_a_system_has_datasets_of_its_own_unless_some_are_named() -> None:
@@ -73,14 +69,13 @@ def test_an_ablation_differs_in_one_setting_from_evergreen() -> None:
     variants = {name for name in BEYOND.specs if name.startswith("evergreen:")}
     differences = [_differences("evergreen", name) for name in variants]
     assert {len(each) for each in differences} == {1}
-    assert {"transfer"} in differences
+    assert {"method.transfer"} in differences
 
 
 def _differences(*names: str) -> set[str]:
     """The settings in which two systems differ."""
-    one, other = (
-        BEYOND.run_spec(BEYOND.specs[name], "FACT", 11).config.to_dict() for name in names
-    )
+    one, other = (BEYOND.run_spec(BEYOND.specs[name], "FACT", 11).config.flat() for name in names)
+    assert one.keys() == other.keys()
     return {key for key in one if one[key] != other[key]}
 
 
@@ -88,15 +83,13 @@ def test_every_score_has_the_same_systems_on_the_same_base_model() -> None:
     methods = ["evergreen", "re-train", "fine-tune", "ewc", "lkge"]
     cells = SCORES.run_specs()
     assert len({cell.name for cell in cells}) == len(cells) == 2 * len(methods) * len(BASES)
-    shared = [field for field in paper_config().to_dict() if field not in OF_METHODS]
     for score in BASES:
         systems = [f"{method}:{score}" for method in methods]
         group = SCORES.run_specs(systems=systems)
         assert [cell.spec.method for cell in group[::2]] == methods
         assert {cell.config.model.score for cell in group} == {score}
         assert len({cell.spec.group for cell in group}) == 1
-        for name in shared:
-            assert len({getattr(cell.config, name) for cell in group}) == 1, name
+        assert len({(cell.config.model, cell.config.training) for cell in group}) == 1
     assert len({each.group for each in SCORES.specs.values()}) == len(BASES)
 
 
@@ -138,10 +131,10 @@ def test_an_ablation_is_the_whole_with_one_part_off(name: str) -> None:
 def test_a_dataset_may_have_settings_of_its_own() -> None:
     def setting(system: str, name: str) -> list[float]:
         cells = PAPER.run_specs(systems=[system], seeds=[11])
-        return [getattr(cell.config, name) for cell in cells]
+        return [cell.config.get(name) for cell in cells]
 
-    assert setting("lkge", "alpha") == [1.0, 0.1, 0.1, 0.1]
-    assert set(setting("lkge", "beta")) == {1.0}
+    assert setting("lkge", "regularization_weight") == [1.0, 0.1, 0.1, 0.1]
+    assert set(setting("lkge", "autoencoder_weight")) == {1.0}
     assert set(setting("dicgrl", "learning_rate")) == {0.0005}
 
 
@@ -166,6 +159,7 @@ def test_an_unknown_system_is_named_with_the_nearest() -> None:
         ("datasets = ['brick']\ncolour = 'red'\n[systems.lkge]", "colour"),
         ("datasets = ['brick']\n[systems.lkge]\nsettings = { alfa = 1 }", "alfa"),
         ("datasets = ['brick']\n[systems.lkge]\non.brick = { dim = -1 }", "dim = -1"),
+        ("datasets = ['brick']\n[systems.gem]\nsettings = { transfer = true }", "transfer"),
         ("datasets = ['brick']\nprinted = 'none.json'\n[systems.lkge]", "none.json"),
         ("datasets = ['brick']\n[systems.lkge]\n[groups.a]\ntitle = 'A'", "settings"),
     ],

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from tests.studies.made import RecordingObserver
 
+from lkge.config import RunConfig
+from lkge.configure import configure
 from lkge.errors import RunError, SettingsError
-from lkge.methods import METHODS
-from lkge.studies.tuning import BASE, Search, Space, Trial, grid, space_of, suggestions
+from lkge.methods import METHODS, method_named
+from lkge.studies.tuning import Search, Space, Trial, grid, space_of, suggestions
 from lkge.testing import paper_config
 
-SPACE: Space = {"regularization_weight": (0.01, 0.1, 1.0), "autoencoder_weight": (0.1, 1.0)}
+WEIGHT, OTHER_WEIGHT = "method.regularization_weight", "method.autoencoder_weight"
+SPACE: Space = {WEIGHT: (0.01, 0.1, 1.0), OTHER_WEIGHT: (0.1, 1.0)}
 
 
 def run(search: Search, trials: int | None = None) -> RecordingObserver:
@@ -25,27 +28,49 @@ def run(search: Search, trials: int | None = None) -> RecordingObserver:
     return observer
 
 
+def space(method: str, base: bool = False) -> Space:
+    return space_of(paper_config(method=method), base=base)
+
+
 def test_the_paper_s_grid() -> None:
-    config = paper_config()
-    assert len(grid(BASE)) == 12
-    assert space_of(METHODS["fine-tune"].tunes, config, base=False) is BASE
-    assert len(grid(space_of(METHODS["lkge"].tunes, config, base=False))) == 9
-    assert grid(space_of(METHODS["ewc"].tunes, config, base=False)) == [
-        {"regularization_weight": 0.01},
-        {"regularization_weight": 0.1},
-        {"regularization_weight": 1.0},
-    ]
-    assert space_of(METHODS["lkge"].tunes, config, base=True) is BASE
+    of_base = space("fine-tune")
+    assert of_base == {
+        "training.learning_rate": (0.0005, 0.0001, 0.001),
+        "training.batch_size": (1024, 2048),
+        "model.dim": (100, 200),
+    }
+    assert len(grid(of_base)) == 12
+    assert len(grid(space("lkge"))) == 9
+    assert grid(space("ewc")) == [{WEIGHT: 0.01}, {WEIGHT: 0.1}, {WEIGHT: 1.0}]
+    assert space("lkge", base=True) == of_base
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_a_method_tunes_are_settings(name: str) -> None:
-    space_of(METHODS[name].tunes, paper_config(), base=False)
+def test_what_is_tuned_are_settings_that_the_method_accepts(name: str) -> None:
+    config = configure({"method": name})
+    space_of(config, base=True)
+    own = _own_numbers(config)
+    for choice in grid(space_of(config, base=False)):
+        if own:
+            assert set(choice) <= own
+            method_named(name)(config.with_changes(choice))
 
 
-def test_a_space_that_is_no_setting_is_refused() -> None:
-    with pytest.raises(SettingsError, match="gamma"):
-        space_of({"gamma": (1.0,)}, paper_config(), base=False)
+def _own_numbers(config: RunConfig) -> set[str]:
+    return {
+        f"method.{name}" for name, value in config.method if type(value) in (int, float) and value
+    }
+
+
+def test_a_method_without_a_grid_has_values_around_each_of_its_numbers() -> None:
+    assert space("gem") == {"method.memory_size": (2500, 5000, 10000)}
+
+
+def test_another_optimizer_has_values_around_those_of_the_preset() -> None:
+    near = space_of(configure({"method": "evergreen"}), base=True)
+    assert near["training.learning_rate"] == (0.1, 0.3, 0.9)
+    assert near["training.batch_size"] == (750, 1500, 3000)
+    assert near["model.dim"] == (100, 200)
 
 
 @pytest.mark.usefixtures("fake_program")
@@ -55,56 +80,53 @@ def test_the_whole_grid_is_tried_and_validation_decides(tmp_path: Path) -> None:
     tried = [trial.choice for trial in search.trials]
     assert sorted(map(str, tried)) == sorted(map(str, grid(SPACE)))
     assert search.best is not None
-    assert search.best.choice == {"regularization_weight": 1.0, "autoencoder_weight": 1.0}
+    assert search.best.choice == {WEIGHT: 1.0, OTHER_WEIGHT: 1.0}
     tree = json.loads((tmp_path / "tune.json").read_text(encoding="utf-8"))
-    assert tree["best"]["choice"] == {"regularization_weight": 1.0, "autoencoder_weight": 1.0}
+    assert tree["best"]["choice"] == {WEIGHT: 1.0, OTHER_WEIGHT: 1.0}
     assert tree["command"][:2] == ["lkge", "run"]
-    assert "--dim 10 --alpha 1.0 --beta 1.0" in " ".join(tree["command"])
+    assert f"--set model.dim=10 --set {WEIGHT}=1.0 --set {OTHER_WEIGHT}=1.0" in " ".join(
+        tree["command"]
+    )
     assert set(tree["trials"][0]) == {"choice", "valid_mrr", "epochs", "seconds"}
 
 
 @pytest.mark.usefixtures("fake_program")
 def test_a_search_goes_on_with_what_is_left(tmp_path: Path) -> None:
-    first = Search.opened(tmp_path, paper_config(), {"regularization_weight": (0.1, 1.0)})
+    first = Search.opened(tmp_path, paper_config(), {WEIGHT: (0.1, 1.0)})
     run(first)
     file = tmp_path / "tune.json"
     tree = json.loads(file.read_text(encoding="utf-8"))
     tree["trials"] = tree["trials"][:1]
     file.write_text(json.dumps(tree), encoding="utf-8")
-    again = Search.opened(tmp_path, paper_config(), {"regularization_weight": (0.1, 1.0)})
+    again = Search.opened(tmp_path, paper_config(), {WEIGHT: (0.1, 1.0)})
     assert len(again.trials) == 1
     assert len(run(again).lines) == 2
     assert len(again.trials) == 2
-    assert (
-        run(Search.opened(tmp_path, paper_config(), {"regularization_weight": (0.1, 1.0)})).lines
-        == []
-    )
+    assert run(Search.opened(tmp_path, paper_config(), {WEIGHT: (0.1, 1.0)})).lines == []
 
 
 @pytest.mark.usefixtures("fake_program")
 def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    run(Search.opened(tmp_path, paper_config(), {"regularization_weight": (0.1,)}))
-    with pytest.raises(RunError, match=r"tune\.json: was made with dim = 200"):
-        Search.opened(tmp_path, paper_config(dim=100), {"regularization_weight": (0.1,)})
+    run(Search.opened(tmp_path, paper_config(), {WEIGHT: (0.1,)}))
+    with pytest.raises(RunError, match=r"tune\.json: was made with model.dim = 200"):
+        Search.opened(tmp_path, paper_config(dim=100), {WEIGHT: (0.1,)})
     with pytest.raises(RunError, match="searched other choices"):
-        Search.opened(tmp_path, paper_config(), {"regularization_weight": (0.2,)})
+        Search.opened(tmp_path, paper_config(), {WEIGHT: (0.2,)})
     (tmp_path / "tune.json").write_text("{}", encoding="utf-8")
     with pytest.raises(RunError, match="not a search for settings"):
-        Search.opened(tmp_path, paper_config(), {"regularization_weight": (0.1,)})
+        Search.opened(tmp_path, paper_config(), {WEIGHT: (0.1,)})
 
 
 @pytest.mark.usefixtures("fake_program")
 def test_a_trial_that_fails_is_not_tried_for_ever(tmp_path: Path) -> None:
-    search = Search.opened(tmp_path, paper_config(), {"margin": (8.0, 13.0)})
+    search = Search.opened(tmp_path, paper_config(), {"training.margin": (8.0, 13.0)})
     failures = search.run(trials=None, jobs=2, observer=RecordingObserver())
-    assert [failure.job.name for failure in failures] == ["margin-13"]
-    assert [trial.choice for trial in search.trials] == [{"margin": 8.0}]
+    assert [failure.job.name for failure in failures] == ["margin-13.0"]
+    assert [trial.choice for trial in search.trials] == [{"training.margin": 8.0}]
 
 
 def test_without_validation_facts_nothing_is_best(tmp_path: Path) -> None:
-    search = Search(
-        tmp_path, paper_config(), SPACE, [Trial({"regularization_weight": 0.1}, math.nan, 1, 1.0)]
-    )
+    search = Search(tmp_path, paper_config(), SPACE, [Trial({WEIGHT: 0.1}, math.nan, 1, 1.0)])
     assert search.best is None
     assert search.to_json()["trials"][0]["valid_mrr"] is None
 
@@ -123,7 +145,7 @@ def test_optuna_makes_so_many_choices_of_the_same_space(tmp_path: Path) -> None:
 
 def test_suggestions_depend_on_seed_and_history_alone_and_cover_the_grid() -> None:
     pytest.importorskip("optuna")
-    history = [Trial({"regularization_weight": 0.1, "autoencoder_weight": 1.0}, 0.2, 1, 1.0)]
+    history = [Trial({WEIGHT: 0.1, OTHER_WEIGHT: 1.0}, 0.2, 1, 1.0)]
     first, second = (list(suggestions(SPACE, history, seed=5)) for _ in range(2))
     assert first == second
     assert sorted(map(str, first)) == sorted(map(str, grid(SPACE)))

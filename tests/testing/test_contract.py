@@ -81,7 +81,7 @@ class Understated(Method):
 class Boastful(Method):
     """Says that it works row by row, and carries something else."""
 
-    rowwise = True
+    supports_partial_updates = True
 
     def state(self) -> State:
         return {"count": torch.ones(3)}
@@ -105,7 +105,7 @@ class Stubborn(Method):
 class Overgrown(Method):
     """Loses the rows of what came last."""
 
-    def served(self, model: Model) -> Parameters:
+    def inference_parameters(self, model: Model) -> Parameters:
         return Parameters(model.tables.entity[:-1], model.tables.relation)
 
 
@@ -120,7 +120,7 @@ class Biased(Method):
     """Learns other things with kernels than without."""
 
     def adjust(self, model: Model, gradient: Gradient) -> None:
-        if model.backend:
+        if model.backend.fused:
             gradient.entity.values.neg_()
 
 
@@ -134,7 +134,7 @@ class Amnesiac(Method):
     def end(self, model: Model, snapshot: Snapshot) -> None:
         self._shift = 1.0
 
-    def served(self, model: Model) -> Parameters:
+    def inference_parameters(self, model: Model) -> Parameters:
         shifted = model.tables.entity.clone()
         shifted[:, 0] += self._shift
         return Parameters(shifted, model.tables.relation)
@@ -209,7 +209,7 @@ class RecordsQueries(Remembering):
                     method.kept = np.concatenate([method.kept, facts[facts[:, 1] % 2 == 0]])
                 return super().ranks(facts, views, answers)
 
-        return Recording.of(self.served(model), model.score, model.fused)
+        return Recording.of(self.inference_parameters(model), model.score, model.fused)
 
 
 class RanksFirst(Remembering):
@@ -222,7 +222,7 @@ class RanksFirst(Remembering):
             ) -> NDArray[np.float64]:
                 return np.ones((len(facts), len(views)))
 
-        return First.of(self.served(model), model.score, model.fused)
+        return First.of(self.inference_parameters(model), model.score, model.fused)
 
 
 class KeepsRetracted(Remembering):

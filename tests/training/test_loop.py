@@ -86,9 +86,9 @@ class Recorder(Method):
         self._note("end", snapshot)
         self.ended.append(model.tables.clone())
 
-    def served(self, model: Model) -> Parameters:
+    def inference_parameters(self, model: Model) -> Parameters:
         self.calls.append("served")
-        return super().served(model)
+        return super().inference_parameters(model)
 
     def _note(self, call: str, snapshot: Snapshot) -> None:
         self.calls.append(call)

@@ -132,7 +132,7 @@ def test_each_gain_renews_patience() -> None:
 @pytest.mark.parametrize(("most", "epochs"), [(50, 3), (2, 2)])
 def test_a_method_may_want_some_epochs_whatever_validation_says(most: int, epochs: int) -> None:
     class Thorough(Method):
-        fewest_epochs = 3
+        min_epochs = 3
 
     config = quick(max_epochs=most, patience=1)
     trainer = trainer_of(config, [0.5, 0.4, 0.3, 0.9], Thorough(config))

@@ -1,16 +1,8 @@
-"""The rehearsal compiles what a run uses, and says so."""
+"""The warm-up compiles what a run uses, and says so."""
 
 from __future__ import annotations
 
-from lkge.backends.numba import (
-    attention,
-    attention_flow,
-    margin,
-    margin_facts,
-    ranking,
-    reconstruction,
-    updates,
-)
+from lkge.backends.numba import autoencoder, margin, ranking, sampled_softmax, updates
 from lkge.testing import paper_config
 from lkge.training.events import Compiling, Event
 from lkge.training.warmup import warm_up
@@ -21,11 +13,11 @@ def test_after_it_every_kernel_is_compiled() -> None:
     warm_up(paper_config(), events.append)
     assert events == [Compiling()]
     entered = [
-        margin_facts._facts_pass,
+        margin._facts_pass,
         margin._entities_pass,
         ranking._count,
-        reconstruction._product,
-        reconstruction._residual,
+        autoencoder._product,
+        autoencoder._residual,
         updates.adam,
         updates.pull,
         updates.clear,

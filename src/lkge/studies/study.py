@@ -1,6 +1,6 @@
 """The definition of a study: systems, datasets, settings and seeds, from a TOML file.
 
-paper.toml     the study of the paper's Parameters 2 and 3
+paper.toml     the study of the paper's Tables 2 and 3
 paper.json     the figures of the paper: system → dataset → mrr, hits1, hits3, hits10
 beyond.toml    evergreen, its ablations, and other methods on the same base model
 scores.toml    five systems on every score
@@ -81,7 +81,8 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Study:
-    """Systems × datasets × seeds, and how they are shown. `settings` change those of `preset`.
+    """Systems × datasets × seeds, and how they are shown. `config`, in the
+    file `settings`, changes those of `preset`.
     If the file has groups, every system is in every group, and each group has a table.
 
     mrr_change_of     the system of the figure with one line for each model
@@ -192,25 +193,30 @@ def read_study(folder: Traversable, name: str) -> Study:
 
 def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
     systems = [
-        SystemSpec(system, **{**part, **{key: tuple(part.get(key, ())) for key in OWN}})
+        SystemSpec(system, **{**_renamed(part), **{key: tuple(part.get(key, ())) for key in OWN}})
         for system, part in tree.pop("systems").items()
     ]
     groups = tree.pop("groups", {})
     if groups:
         systems = [_in_group(each, key, **part) for key, part in groups.items() for each in systems]
     specs = {each.name: each for each in systems}
-    whole: dict[str, Any] = {"name": name, "title": name, "printed": printed, **tree}
+    whole: dict[str, Any] = {"name": name, "title": name, "printed": printed, **_renamed(tree)}
     lists = ("datasets", "seeds", "mrr_over_time_of", "compared")
     whole |= {key: tuple(whole[key]) for key in lists if key in whole}
     return Study(specs=specs, **whole)
 
 
-def _in_group(spec: SystemSpec, key: str, title: str, config: Mapping[str, Any]) -> SystemSpec:
+def _renamed(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of the file by the names of the fields: `settings` is `config`."""
+    return {"config" if key == "settings" else key: value for key, value in part.items()}
+
+
+def _in_group(spec: SystemSpec, key: str, title: str, settings: Mapping[str, Any]) -> SystemSpec:
     """METHOD:KEY, with the settings of its group on top of its own."""
     return replace(
         spec,
         name=f"{spec.name}:{key}",
-        config={**spec.config, **config},
+        config={**spec.config, **settings},
         group=title,
     )
 
