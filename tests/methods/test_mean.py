@@ -44,7 +44,9 @@ def test_an_old_entity_is_served_bit_for_bit_as_before() -> None:
 
 def test_a_new_entity_is_served_as_its_row_says() -> None:
     *_, (method, model) = course("mean")
-    torch.testing.assert_close(method.inference_parameters(model).entity[5:], model.tables.entity[5:])
+    torch.testing.assert_close(
+        method.inference_parameters(model).entity[5:], model.tables.entity[5:]
+    )
 
 
 def test_while_learning_the_moments_are_those_of_the_neighbours_in_use() -> None:
@@ -66,7 +68,9 @@ def test_what_is_served_does_not_change_when_the_moments_are_kept() -> None:
     torch.testing.assert_close(method.inference_parameters(model).entity, before)
     heir = Mean(model.config)
     heir.load_state(method.state())
-    assert torch.equal(heir.inference_parameters(model).entity, method.inference_parameters(model).entity)
+    assert torch.equal(
+        heir.inference_parameters(model).entity, method.inference_parameters(model).entity
+    )
 
 
 @pytest.mark.parametrize("neighbours", [64, 1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.serve.made import NOBODY, client, learned_graph
+from tests.serve.helpers import IDLE_LEARNER, learned_graph, running_client
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def kg(learned: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def asking(learned: Path) -> Iterator[TestClient]:
-    """A service that is only asked."""
-    with client(learned, learner=NOBODY) as one:
+def client(learned: Path) -> Iterator[TestClient]:
+    """A service that never learns."""
+    with running_client(learned, learner_command=IDLE_LEARNER) as one:
         yield one

@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serve.helpers import more
 
-from lkge.serve.learner import NICENESS, Learner, LearnerFailed
+from lkge.serve.learner import NICENESS, Learner, LearnerFailed, child_command
+from lkge.store import inbox
+from lkge.store.reader import open_reader
+from lkge.store.versions import Store
 
 
 def python(code: str) -> Learner:
@@ -25,18 +31,20 @@ def test_events_are_the_json_objects_among_the_lines() -> None:
     assert asyncio.run(all_of(python(said))) == [{"type": "A"}, {"type": "B"}]
 
 
-def test_a_learner_that_fails_is_quoted_by_its_last_line() -> None:
+def test_a_learner_that_fails_is_reported_by_its_last_line() -> None:
     code = 'import sys; sys.exit("first\\nerror: the disk is full\\n\\n")'
     with pytest.raises(LearnerFailed, match=r"^error: the disk is full$"):
         asyncio.run(all_of(python(code)))
 
 
-def test_a_learner_that_says_nothing_is_quoted_by_its_code() -> None:
+def test_a_learner_without_output_is_reported_by_its_exit_code() -> None:
     with pytest.raises(LearnerFailed, match="code 3"):
         asyncio.run(all_of(python("raise SystemExit(3)")))
 
 
-def test_a_learner_is_modest_and_knows_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_learner_has_low_priority_one_thread_and_no_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("LKGE_TOKEN", "secret")
     code = (
         "import json, os, time; time.sleep(0.2); print(json.dumps({'nice': os.nice(0),"
@@ -61,7 +69,7 @@ def test_a_learner_can_be_stopped_at_any_time() -> None:
     assert asyncio.run(stopped()) < 10
 
 
-def test_a_learner_that_does_not_heed_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_learner_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lkge.serve.learner.SECONDS_TO_STOP", 0.2)
     code = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -76,3 +84,30 @@ def test_a_learner_that_does_not_heed_is_killed(monkeypatch: pytest.MonkeyPatch)
     started = time.monotonic()
     asyncio.run(stopped())
     assert time.monotonic() - started < 10
+
+
+def test_the_child_learns_the_waiting_batches_and_prints_its_events(kg: Path) -> None:
+    inbox.accept(Store(kg), more(0), source="test")
+    events = asyncio.run(all_of(Learner(child_command(kg))))
+    published = [event for event in events if event["type"] == "VersionPublished"]
+    assert [(event["version"], event["batch"]) for event in published] == [(2, 2)]
+    assert "EpochFinished" in {event["type"] for event in events}
+    assert open_reader(kg).version == 2
+
+
+def test_an_error_of_the_child_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(LearnerFailed, match=r"^error: .*lkge init"):
+        asyncio.run(all_of(Learner(child_command(tmp_path))))
+
+
+def test_a_child_inherits_no_sockets_and_has_its_own_process_group() -> None:
+    code = (
+        "import json, os; links = [f'/proc/self/fd/{n}' for n in os.listdir('/proc/self/fd')];"
+        "found = [os.readlink(link) for link in links if os.path.exists(link)];"
+        "print(json.dumps({'sockets': [each for each in found if each.startswith('socket:')],"
+        " 'group': os.getpgid(0) == os.getpid()}))"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        os.set_inheritable(listening.fileno(), True)
+        [event] = asyncio.run(all_of(python(code)))
+    assert event == {"sockets": [], "group": True}

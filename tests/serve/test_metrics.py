@@ -1,29 +1,32 @@
-from __future__ import annotations
+from lkge.serve.metrics import BUCKETS, GAUGES, Metrics
+from lkge.serve.schemas import Health, Job
 
-from lkge.serve.metrics import SECONDS, Metrics
 
-
-def test_requests_and_latencies_are_written_for_prometheus() -> None:
+def test_requests_and_latencies_are_in_the_text_format() -> None:
     metrics = Metrics()
-    metrics.count("POST", "/predict", 200)
-    metrics.count("POST", "/predict", 200)
-    metrics.time("/predict", 0.004)
-    metrics.time("/predict", 99.0)
-    lines = metrics.text({"lkge_version": ("The version.", 7)}).splitlines()
-    assert 'lkge_http_requests_total{method="POST",route="/predict",status="200"} 2' in lines
-    assert 'lkge_http_request_seconds_bucket{route="/predict",le="0.0025"} 0' in lines
-    assert 'lkge_http_request_seconds_bucket{route="/predict",le="0.005"} 1' in lines
-    assert f'lkge_http_request_seconds_bucket{{route="/predict",le="{SECONDS[-1]}"}} 1' in lines
-    assert 'lkge_http_request_seconds_bucket{route="/predict",le="+Inf"} 2' in lines
-    assert 'lkge_http_request_seconds_count{route="/predict"} 2' in lines
-    assert lines[-3:] == [
-        "# HELP lkge_version The version.",
-        "# TYPE lkge_version gauge",
-        "lkge_version 7",
+    metrics.requests.labels("POST", "/predict", 200).inc(2)
+    for seconds in (0.004, 99.0):
+        metrics.latency.labels("/predict").observe(seconds)
+    lines = metrics.text().splitlines()
+    assert 'lkge_http_requests_total{method="POST",route="/predict",status="200"} 2.0' in lines
+    for bound, count in ((0.0025, 0), (0.005, 1), (BUCKETS[-1], 1), ("+Inf", 2)):
+        line = f'lkge_http_request_seconds_bucket{{le="{bound}",route="/predict"}} {count:.1f}'
+        assert line in lines
+    assert 'lkge_http_request_seconds_count{route="/predict"} 2.0' in lines
+
+
+def test_gauges_follow_the_state_of_their_own_application() -> None:
+    jobs = [
+        Job(id=number, status=status, accepted="", facts=1, retracted=0)
+        for number, status in ((1, "failed"), (2, "learning"), (3, "waiting"))
     ]
-
-
-def test_labels_are_escaped() -> None:
-    metrics = Metrics()
-    metrics.count("GET", 'a"b\\c\nd', 404)
-    assert r'route="a\"b\\c\nd"' in metrics.text({})
+    state = {"version": 7, "entities": 5, "relations": 4, "facts": 6, "waiting": 3, "dim": 8}
+    health = [Health(status="ok", graph="", method="", jobs=jobs, **state)]
+    metrics, other = Metrics(), Metrics()
+    metrics.add_gauges(lambda: health[0])
+    values = dict(line.split() for line in metrics.text().splitlines() if line[:1] != "#")
+    found = {name: float(values[name]) for name in GAUGES}
+    assert list(found.values()) == [7, 5, 4, 6, 3, 1, 1]
+    health[0] = health[0].model_copy(update={"version": 8})
+    assert "\nlkge_version 8.0\n" in metrics.text()
+    assert "lkge_version" not in other.text()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.browser import DESK, PHONE, chromium, page_at
-from tests.serve.made import NOBODY, TOKEN, threaded
+from tests.serve.helpers import IDLE_LEARNER, TOKEN, threaded
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def url(learned: Path) -> Iterator[str]:
-    """A service that is only asked."""
-    with threaded(learned, learner=NOBODY) as address:
+    """A service that is only queried."""
+    with threaded(learned, learner_command=IDLE_LEARNER) as address:
         yield address
 
 
@@ -289,11 +289,11 @@ def test_post_facts_and_see_the_new_version_arrive(
         )
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Send").click()
-        expect(page.locator("#facts-result")).to_contain_text("Safe on the disk as batch 2")
+        expect(page.locator("#facts-result")).to_contain_text("Stored on disk as batch 2")
         expect(page.locator("#live")).to_contain_text("Learning. Batch 2", timeout=20_000)
         expect(page.locator("#version")).to_have_text("version 2", timeout=90_000)
         expect(page.locator("#live")).to_be_hidden()
-        expect(page.locator("#facts-result")).to_have_text("Version 2 has arrived.")
+        expect(page.locator("#facts-result")).to_have_text("Version 2 is active.")
         expect(page.locator("#jobs li").first).to_contain_text("became version 2")
         expect(page.locator("#sizes")).to_contain_text("38 entities")
         expect(page.locator(".question")).to_contain_text("version 2")

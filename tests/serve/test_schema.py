@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
-from hypothesis import HealthCheck, Phase, config, given
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.serve.made import BEARER, NOBODY, threaded
+from tests.serve.helpers import BEARER, IDLE_LEARNER, threaded
 
 WITH_INPUT = [
     ("POST", "/predict"),
@@ -31,7 +31,7 @@ WITHOUT_INPUT = [("GET", "/health"), ("GET", "/metrics"), ("GET", "/jobs")]
 STREAMS = [("GET", "/events"), ("GET", "/jobs/{number}/events")]
 MODES = schemathesis.GenerationMode
 
-bounded = config(
+bounded = settings(
     max_examples=20,
     deadline=None,
     database=None,
@@ -44,7 +44,7 @@ bounded = config(
 def schema(learned: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """That of a service that accepts batches and never learns them."""
     folder = shutil.copytree(learned, tmp_path_factory.mktemp("schema") / "world")
-    with threaded(folder, learner=NOBODY) as url:
+    with threaded(folder, learner_command=IDLE_LEARNER) as url:
         yield schemathesis.openapi.from_url(f"{url}/openapi.json")
 
 
@@ -64,14 +64,14 @@ def test_what_is_wrong_is_refused(schema: Any, method: str, path: str, data: Any
     data.draw(strategy).call_and_validate(headers=BEARER)
 
 
-def test_every_operation_is_among_them(asking: TestClient) -> None:
-    paths = asking.get("/openapi.json").json()["paths"]
+def test_every_operation_is_among_them(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
     found = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     assert found == {*WITH_INPUT, *WITHOUT_INPUT, *STREAMS}
 
 
-def test_every_operation_explains_itself(asking: TestClient) -> None:
-    for methods in asking.get("/openapi.json").json()["paths"].values():
+def test_every_operation_explains_itself(client: TestClient) -> None:
+    for methods in client.get("/openapi.json").json()["paths"].values():
         for operation in methods.values():
             assert operation["summary"]
             assert operation["description"]

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from tests.serve.made import BEARER, more, served, wait_until
+from tests.serve.helpers import BEARER, more, served, wait_until
 from typer.testing import CliRunner
 
 from lkge.cli import app
-from lkge.serve.server import bound
+from lkge.serve.server import listen
 from lkge.store import inbox
 from lkge.store.reader import open_reader
 from lkge.store.versions import Store
@@ -32,8 +32,8 @@ def call(url: str, body: object = None, **headers: str) -> Any:
         return json.load(response)
 
 
-class Asker(threading.Thread):
-    """Asks the same question again and again, and keeps the versions that answered."""
+class QueryThread(threading.Thread):
+    """Sends the same query in a loop and records the version of each answer."""
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
@@ -52,21 +52,21 @@ class Asker(threading.Thread):
 
 def test_five_versions_are_swapped_in_and_no_request_is_dropped(kg: Path) -> None:
     with served(kg) as (url, _):
-        askers = [Asker(url) for _ in range(3)]
-        for asker in askers:
-            asker.start()
+        threads = [QueryThread(url) for _ in range(3)]
+        for thread in threads:
+            thread.start()
         for number in range(SWAPS):
             call(f"{url}/facts", {"facts": more(10 * number), "valid": 0.0}, **BEARER)
         wait_until(lambda: call(f"{url}/health")["version"] == 1 + SWAPS)
         time.sleep(0.2)
-        for asker in askers:
-            asker.go_on = False
-            asker.join(20)
-        for asker in askers:
-            assert asker.errors == []
-            assert asker.versions == sorted(asker.versions)
-            assert asker.versions[0] == 1
-            assert asker.versions[-1] == 1 + SWAPS
+        for thread in threads:
+            thread.go_on = False
+            thread.join(20)
+        for thread in threads:
+            assert thread.errors == []
+            assert thread.versions == sorted(thread.versions)
+            assert thread.versions[0] == 1
+            assert thread.versions[-1] == 1 + SWAPS
         with urlopen(f"{url}/metrics") as response:
             text = response.read().decode()
         assert not re.search(r'status="(?!2)', text)
@@ -104,7 +104,7 @@ def test_a_given_token_is_not_printed(learned: Path) -> None:
         assert "token" not in said
 
 
-def test_a_taken_port_is_told(learned: Path) -> None:
+def test_a_port_in_use_is_an_error(learned: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(
@@ -118,14 +118,14 @@ def test_a_taken_port_is_told(learned: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_what_is_no_living_graph_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_living_graph_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["serve", str(tmp_path)])
     assert result.exit_code == 2
     assert "lkge init" in result.stderr
 
 
 def test_small_packets_are_sent_at_once() -> None:
-    with bound("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
         client = socket.create_connection(listening.getsockname())
         accepted, _ = listening.accept()

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from lkge.serve import streams
-from lkge.serve.bodies import Names
-from lkge.serve.streams import Pulse, told
+from lkge.serve.schemas import Names
+from lkge.serve.streams import ChangeSignal, events
 
 
 def state(version: int) -> Names:
@@ -17,40 +17,40 @@ def data(version: int) -> str:
     return f"event: news\ndata: {state(version).model_dump_json()}\n\n"
 
 
-def test_what_is_so_now_is_told_at_once_and_then_what_changes() -> None:
+def test_a_stream_sends_the_current_state_and_then_each_change() -> None:
     async def story() -> None:
-        pulse, now = Pulse(), [state(1)]
-        stream = told("news", lambda: now[0], pulse, lambda seen: seen == state(3))
+        changes, now = ChangeSignal(), [state(1)]
+        stream = events("news", lambda: now[0], changes, lambda seen: seen == state(3))
         assert await anext(stream) == data(1)
         now[0] = state(2)
-        pulse.beat()
+        changes.notify()
         assert await anext(stream) == data(2)
         now[0] = state(3)
-        pulse.beat()
+        changes.notify()
         assert [event async for event in stream] == [data(3)]
 
     asyncio.run(story())
 
 
-def test_a_beat_without_a_change_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "SECONDS_OF_SILENCE", 0.05)
+def test_a_notification_without_a_change_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "KEEPALIVE_SECONDS", 0.05)
 
     async def story() -> None:
-        pulse = Pulse()
-        stream = told("news", lambda: state(1), pulse, lambda seen: False)
+        changes = ChangeSignal()
+        stream = events("news", lambda: state(1), changes)
         await anext(stream)
-        asyncio.get_running_loop().call_later(0.02, pulse.beat)
-        assert await anext(stream) == ": still here\n\n"
+        asyncio.get_running_loop().call_later(0.02, changes.notify)
+        assert await anext(stream) == ": keep-alive\n\n"
 
     asyncio.run(story())
 
 
 def test_all_streams_end_when_the_service_does() -> None:
     async def story() -> None:
-        pulse = Pulse()
-        stream = told("news", lambda: state(1), pulse, lambda seen: False)
+        changes = ChangeSignal()
+        stream = events("news", lambda: state(1), changes)
         await anext(stream)
-        asyncio.get_running_loop().call_later(0.02, pulse.end)
+        asyncio.get_running_loop().call_later(0.02, changes.close)
         assert [event async for event in stream] == []
 
     asyncio.run(asyncio.wait_for(story(), 5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lkge.backends.numba import autoencoder, margin, ranking, sampled_softmax, updates
+from lkge.backends.numba import autoencoder, margin, ranking, updates
 from lkge.testing import paper_config
 from lkge.training.events import Compiling, Event
 from lkge.training.warmup import warm_up

@@ -23,7 +23,7 @@ def command(
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Questions answered at the same time.")] = 2,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Requests held at the same time; more are told to wait.")
+        int, typer.Option(min=1, help="Requests held at the same time; more get status 503.")
     ] = 64,
     max_body: Annotated[int, typer.Option(min=1024, help="Bytes of a request's body.")] = 8 << 20,
 ) -> None:

@@ -1,1 +1,1 @@
-"""A living graph over HTTP: questions, new facts, learning in the background, and a page."""
+"""The HTTP service of a living graph: queries, new facts, background learning, and a web page."""

@@ -1,6 +1,4 @@
-"""The application: routes, what stands before them, and the life of the service."""
-
-from __future__ import annotations
+"""The FastAPI application: routes, middleware, web page, OpenAPI schema."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,48 +13,38 @@ from starlette.responses import FileResponse
 
 import lkge
 from lkge.errors import SettingsError
-from lkge.serve import asking, growing, looking
-from lkge.serve.guard import (
-    Access,
-    Bodies,
-    Gate,
-    Measured,
-    Seats,
-    access_check,
-    is_loopback,
-    require_loopback_host,
-)
-from lkge.serve.learner import Learner, command_for
-from lkge.serve.limits import Limits
-from lkge.serve.metrics import Metrics
-from lkge.serve.problems import Fault, Problem, tell_problems
+from lkge.serve import auth, errors, learner
+from lkge.serve import limits as limits_
+from lkge.serve.metrics import Metrics, RequestMetrics
+from lkge.serve.routes import browse, ingest, query
 from lkge.serve.service import Service
 from lkge.store.versions import Store
 
-LOOPBACK = "127.0.0.1"
 DESCRIPTION = """\
-A knowledge graph that keeps learning. Ask the newest version; post facts, and they become the next.
+A knowledge graph that learns continually. Queries go to the newest version; posted facts become the
+next version.
 
-Errors are `application/problem+json`. Writing needs the token of the service as a bearer."""
+Errors are `application/problem+json`. Writing needs the token of the service as a bearer token."""
 
 
 def create_app(
     folder: Path | str,
     *,
     token: str | None = None,
-    limits: Limits | None = None,
-    host: str = LOOPBACK,
-    learner: Sequence[str] | None = None,
+    limits: limits_.Limits | None = None,
+    host: str = "127.0.0.1",
+    learner_command: Sequence[str] | None = None,
 ) -> FastAPI:
-    """The service over the living graph in `folder`.
+    """The service of the living graph in `folder`.
 
-    Without a token it only answers. On a `host` that is not loopback every request needs it.
-    `learner` is the command that learns what waits; by default `lkge add FOLDER --events`.
+    Without a token the service is read-only. If `host` is not loopback, each request needs the
+    token. `learner_command` replaces the child process that learns waiting batches.
     """
-    if not is_loopback(host) and not token:
-        raise SettingsError(f"{host} can be reached from elsewhere: a token is needed (--token)")
-    bounds, metrics, store = limits or Limits(), Metrics(), Store(Path(folder))
-    service = Service(store, bounds, Learner(learner or command_for(store.folder)), metrics)
+    if not auth.is_loopback(host) and not token:
+        raise SettingsError(f"{host} is reachable from other machines: set a token (--token)")
+    limits, metrics, store = limits or limits_.Limits(), Metrics(), Store(Path(folder))
+    child = learner.Learner(learner_command or learner.child_command(store.folder))
+    service = Service(store, limits, child, metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -72,12 +60,12 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    for room in (asking, looking, growing):
-        app.include_router(room.router)
+    for module in (query, browse, ingest):
+        app.include_router(module.router)
     _add_page(app)
-    tell_problems(app)
-    app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
-    _add_guards(app, Access(token, is_loopback(host)), host, bounds, metrics)
+    errors.add_error_handlers(app)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    _add_middleware(app, token, auth.is_loopback(host), limits, metrics)
     return app
 
 
@@ -91,18 +79,21 @@ def _add_page(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=static), name="static")
 
 
-def _add_guards(app: FastAPI, access: Access, host: str, limits: Limits, metrics: Metrics) -> None:
-    """The last that is added is the first that a request meets."""
-    app.add_middleware(Bodies, limits=limits)
-    app.add_middleware(Seats, limits=limits)
-    app.add_middleware(Gate, check=access_check(access))
-    if is_loopback(host):
-        app.add_middleware(Gate, check=require_loopback_host)
-    app.add_middleware(Measured, metrics=metrics)
+def _add_middleware(
+    app: FastAPI, token: str | None, loopback: bool, limits: limits_.Limits, metrics: Metrics
+) -> None:
+    """Middleware from the innermost to the outermost: a request passes the last one first."""
+    app.add_middleware(limits_.BodyLimit, limits=limits)
+    app.add_middleware(limits_.ConcurrencyLimit, limits=limits)
+    app.add_middleware(auth.TokenAuth, token=token, open_reading=loopback)
+    if loopback:
+        app.add_middleware(auth.LoopbackHostCheck)
+    app.add_middleware(RequestMetrics, metrics=metrics)
+    app.add_middleware(auth.SecurityHeaders)
 
 
-def _schema(app: FastAPI) -> dict[str, Any]:
-    """OpenAPI, with the problems that every operation may answer."""
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI schema, with the schemas of problems."""
     if app.openapi_schema is None:
         schema = get_openapi(
             title=app.title,
@@ -110,10 +101,10 @@ def _schema(app: FastAPI) -> dict[str, Any]:
             description=app.description,
             routes=app.routes,
         )
-        shapes = schema.setdefault("components", {}).setdefault("schemas", {})
-        for model in (Problem, Fault):
+        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+        for model in (errors.Problem, errors.Fault):
             tree = model.model_json_schema(ref_template="#/components/schemas/{model}")
             tree.pop("$defs", None)
-            shapes[model.__name__] = tree
+            schemas[model.__name__] = tree
         app.openapi_schema = schema
     return app.openapi_schema

@@ -1,11 +1,9 @@
-"""Batches on their way into a version: what is known of each, and how events change it."""
-
-from __future__ import annotations
+"""The queue of batches to learn, and how events of the learner change their state."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lkge.serve.bodies import Job, Progress
+from lkge.serve.schemas import Job, Progress
 from lkge.store.inbox import FactBatch
 from lkge.store.records import VersionRecord
 from lkge.training.events import Compiling, EpochFinished, Evaluating, SnapshotStarted
@@ -16,20 +14,20 @@ STAGES = {
     EpochFinished.__name__: "learning",
     Evaluating.__name__: "measuring",
 }
-"""Event of a learner → where it is; events that are not named here change nothing."""
+"""Type of an event → stage; other events change nothing."""
 
 
-def after(progress: Progress, event: Mapping[str, Any]) -> Progress:
-    """How far learning is after an event."""
+def after_event(progress: Progress, event: Mapping[str, Any]) -> Progress:
+    """The progress after an event of the learner."""
     stage = STAGES.get(event.get("type", ""))
     if stage is None:
         return progress
-    known = {name: event[name] for name in Progress.model_fields if name in event}
-    return Progress.model_validate({**progress.model_dump(), **known, "stage": stage})
+    fields = {name: event[name] for name in Progress.model_fields if name in event}
+    return Progress.model_validate({**progress.model_dump(), **fields, "stage": stage})
 
 
 def waiting_job(batch: FactBatch) -> Job:
-    """The job of a batch that was just accepted."""
+    """The job of an accepted batch."""
     return Job(
         id=batch.number,
         status="waiting",
@@ -51,49 +49,49 @@ def done_job(record: VersionRecord) -> Job:
     )
 
 
-class JobBook:
-    """The batches that are not learned yet, by number; those that are stand in the log."""
+class JobQueue:
+    """The batches that are not learned yet, by number. The first one is the one being learned."""
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
 
     @property
-    def open(self) -> list[Job]:
-        """In the order in which they are learned."""
+    def jobs(self) -> list[Job]:
+        """All jobs of the queue, in the order of learning."""
         return [self._jobs[number] for number in sorted(self._jobs)]
 
     @property
-    def is_failing(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the last attempt to learn failed."""
         return any(job.status == "failed" for job in self._jobs.values())
 
     def get(self, number: int) -> Job | None:
-        """A job that is open."""
+        """A job of the queue."""
         return self._jobs.get(number)
 
-    def enter(self, batches: Iterable[FactBatch]) -> None:
-        """Take in batches that are new here."""
+    def add(self, batches: Iterable[FactBatch]) -> None:
+        """Add the batches that are not in the queue."""
         for batch in batches:
             self._jobs.setdefault(batch.number, waiting_job(batch))
 
-    def begin(self) -> None:
-        """The first batch is being learned."""
+    def start(self) -> None:
+        """Learning of the first batch starts."""
         self._change_first(status="learning", progress=Progress(), detail=None)
 
-    def note(self, event: Mapping[str, Any]) -> None:
-        """The learner told something about the batch that it learns."""
-        for job in self.open[:1]:
-            self._change_first(progress=after(job.progress or Progress(), event))
+    def update(self, event: Mapping[str, Any]) -> None:
+        """Apply an event of the learner to the first batch."""
+        for job in self.jobs[:1]:
+            self._change_first(progress=after_event(job.progress or Progress(), event))
 
-    def finish(self, last_batch: int) -> None:
-        """All batches up to `last_batch` are learned."""
+    def stop(self, error: str | None = None) -> None:
+        """The learner ended: the first batch failed with `error`, or waits again."""
+        status = "waiting" if error is None else "failed"
+        self._change_first(status=status, progress=None, detail=error)
+
+    def remove_learned(self, last_batch: int) -> None:
+        """Remove all batches up to `last_batch`."""
         self._jobs = {number: job for number, job in self._jobs.items() if number > last_batch}
 
-    def rest(self, reason: str | None = None) -> None:
-        """Nothing is being learned any more: the first batch failed, or waits again."""
-        status = "waiting" if reason is None else "failed"
-        self._change_first(status=status, progress=None, detail=reason)
-
     def _change_first(self, **changes: Any) -> None:
-        for job in self.open[:1]:
+        for job in self.jobs[:1]:
             self._jobs[job.id] = job.model_copy(update=changes)

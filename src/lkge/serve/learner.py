@@ -1,77 +1,99 @@
-"""Learning in a child process: low priority, one thread, its events read line by line."""
+"""Learning in a child process.
 
-from __future__ import annotations
+The parent runs `python -m lkge.serve.learner FOLDER` with low priority and one thread, and reads
+its events, one JSON object a line. The child calls `LivingGraph.learn_waiting`. The child inherits
+no sockets, is in its own process group, and ends on SIGTERM; a later child continues its work.
+"""
 
 import asyncio
 import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lkge.data.files import held
+from lkge.errors import LkgeError
+from lkge.store.graph import LivingGraph
 from lkge.store.versions import WRITER_LOCK, Store
+from lkge.training.events import JsonLines
 
-ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+CHILD_ENVIRONMENT = {
+    "NUMBA_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONUTF8": "1",
+}
+SECRETS = {"LKGE_TOKEN"}
+"""Environment variables that the child does not get."""
 NICENESS = 10
-LONGEST_LINE = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 SECONDS_TO_STOP = 10.0
 
 
-def command_for(folder: Path) -> list[str]:
-    """What learns all batches that wait in `folder`, telling its events as JSON lines."""
-    return [sys.executable, "-m", "lkge", "add", str(folder), "--events"]
+def learn(folder: str) -> None:
+    """The child process: learn all waiting batches, print events; exit code 1 on an error."""
+    try:
+        LivingGraph(folder).learn_waiting(JsonLines(sys.stdout))
+    except (LkgeError, OSError) as error:
+        sys.exit(f"error: {error}")
 
 
-def is_free(store: Store) -> bool:
-    """Whether nobody writes to a store at this instant; whoever does learns what waits, too."""
-    with held(store.folder / WRITER_LOCK) as alone:
-        return alone
+def child_command(folder: Path) -> list[str]:
+    """The command of the child process."""
+    return [sys.executable, "-m", "lkge.serve.learner", str(folder)]
+
+
+def is_unlocked(store: Store) -> bool:
+    """Whether no process writes to the store. A process that writes also learns the batches."""
+    with held(store.folder / WRITER_LOCK) as acquired:
+        return acquired
 
 
 class LearnerFailed(Exception):
-    """A learner that did not end well; the message is its last line."""
+    """The child process ended with an error; the message is the last line of its stderr."""
 
 
 class Learner:
-    """One child at a time."""
+    """Starts and stops the child process; one at a time."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self._process: Process | None = None
 
     async def events(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Start a child and tell its events until it ends; LearnerFailed if it ends badly."""
+        """Start a child and yield its events until it ends; LearnerFailed if it fails."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
-            env=_environment(),
-            limit=LONGEST_LINE,
+            env={k: v for k, v in os.environ.items() if k not in SECRETS} | CHILD_ENVIRONMENT,
+            limit=MAX_LINE_BYTES,
             process_group=0,
         )
         self._process = process
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
-        said = asyncio.ensure_future(_last_line(process.stderr))
+        assert process.stdout
+        assert process.stderr
+        stderr = asyncio.ensure_future(_last_line(process.stderr))
         try:
-            async for event in _parsed(process.stdout):
+            async for event in _json_objects(process.stdout):
                 yield event
             code = await process.wait()
-            last = await said
+            message = await stderr
         finally:
-            said.cancel()
+            stderr.cancel()
             await self.stop()
         if code:
-            raise LearnerFailed(last or f"the learner ended with code {code}")
+            raise LearnerFailed(message or f"the learner ended with code {code}")
 
     async def stop(self) -> None:
-        """End the child, if there is one: what it had accepted is safe, and learned later."""
+        """End the child if there is one: SIGTERM, then SIGKILL. Accepted facts are not lost."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -84,15 +106,8 @@ class Learner:
             await process.wait()
 
 
-def _environment() -> dict[str, str]:
-    """That of this process, without what the child need not know."""
-    return {**{k: v for k, v in os.environ.items() if k != "LKGE_TOKEN"}, **ONE_THREAD}
-
-
-async def _parsed(stream: asyncio.StreamReader | None) -> AsyncIterator[Mapping[str, Any]]:
-    """The JSON objects of a stream, a line each; other lines are passed over."""
-    if stream is None:
-        return
+async def _json_objects(stream: asyncio.StreamReader) -> AsyncIterator[Mapping[str, Any]]:
+    """The lines of a stream that are JSON objects; other lines are skipped."""
     async for line in stream:
         with suppress(ValueError):
             event = json.loads(line)
@@ -100,11 +115,13 @@ async def _parsed(stream: asyncio.StreamReader | None) -> AsyncIterator[Mapping[
                 yield event
 
 
-async def _last_line(stream: asyncio.StreamReader | None) -> str:
-    """The last line with something on it, once the stream has ended."""
-    lines: deque[bytes] = deque(maxlen=1)
-    if stream is not None:
-        async for line in stream:
-            if line.strip():
-                lines.append(line)
-    return lines[0].decode("utf-8", "replace").strip() if lines else ""
+async def _last_line(stream: asyncio.StreamReader) -> str:
+    """The last line that is not empty, after the end of the stream."""
+    last = b""
+    async for line in stream:
+        last = line.strip() or last
+    return last.decode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    learn(sys.argv[1])

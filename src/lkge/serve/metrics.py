@@ -1,97 +1,93 @@
-"""Counters and a histogram, written as Prometheus reads them."""
+"""Prometheus metrics of one application, and the middleware that records requests."""
 
-from __future__ import annotations
+import logging
+import time
+from collections.abc import Callable
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import prometheus_client as prometheus
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds of the buckets of the latency histogram."""
+from lkge.serve.errors import HTTPMiddleware, to_problem
+from lkge.serve.limits import is_stream
+from lkge.serve.schemas import Health
 
-Labels = Mapping[str, object]
-Sample = tuple[str, Labels, float]
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the latency histogram, in seconds."""
 
-
-@dataclass
-class Latency:
-    """How long requests took: how many in each bucket, the last for what is slower, and in all."""
-
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
-    total: float = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count one request."""
-        self.buckets[bisect_left(SECONDS, seconds)] += 1
-        self.total += seconds
-
-    def samples(self, name: str, labels: Labels) -> Iterable[Sample]:
-        """The cumulative buckets, the sum and the count."""
-        below = 0
-        for bound, count in zip((*SECONDS, "+Inf"), self.buckets, strict=True):
-            below += count
-            yield f"{name}_bucket", {**labels, "le": bound}, below
-        yield f"{name}_sum", labels, self.total
-        yield f"{name}_count", labels, below
+GAUGES: dict[str, tuple[str, Callable[[Health], float]]] = {
+    "lkge_version": ("Active version.", lambda health: health.version),
+    "lkge_entities": ("Entities in the active version.", lambda health: health.entities),
+    "lkge_relations": ("Relations in the active version.", lambda health: health.relations),
+    "lkge_facts": ("Known facts in the active version.", lambda health: health.facts),
+    "lkge_batches_waiting": ("Batches not learned yet.", lambda health: health.waiting),
+    "lkge_jobs_learning": ("Batches being learned.", lambda health: _count(health, "learning")),
+    "lkge_jobs_failed": ("Failed batches to retry.", lambda health: _count(health, "failed")),
+}
+"""Name → (help text, value)."""
 
 
-@dataclass
+def _count(health: Health, status: str) -> int:
+    return sum(job.status == status for job in health.jobs)
+
+
 class Metrics:
-    """What has happened since the service started."""
+    """Counters since the start, and gauges of the current state, in a registry of their own."""
 
-    requests: Counter[tuple[str, str, int]] = field(default_factory=Counter)
-    latency: dict[str, Latency] = field(default_factory=dict)
-    swaps: int = 0
-    failures: int = 0
+    def __init__(self) -> None:
+        registry = prometheus.CollectorRegistry()
+        self._registry = registry
+        self.requests = prometheus.Counter(
+            "lkge_http_requests",
+            "HTTP responses.",
+            ["method", "route", "status"],
+            registry=registry,
+        )
+        self.latency = prometheus.Histogram(
+            "lkge_http_request_seconds",
+            "Seconds from the first byte of a request to the last byte of its response.",
+            ["route"],
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self.swaps = prometheus.Counter("lkge_swaps", "Activated versions.", registry=registry)
+        self.failures = prometheus.Counter("lkge_failures", "Failed learners.", registry=registry)
 
-    def count(self, method: str, route: str, status: int) -> None:
-        """One more answer."""
-        self.requests[method, route, status] += 1
+    def add_gauges(self, health: Callable[[], Health]) -> None:
+        """Report the state that `health` returns at the time of each scrape."""
+        for name, (help_text, value) in GAUGES.items():
+            gauge = prometheus.Gauge(name, help_text, registry=self._registry)
+            gauge.set_function(lambda value=value: value(health()))  # type: ignore[misc]
 
-    def time(self, route: str, seconds: float) -> None:
-        """How long it took."""
-        self.latency.setdefault(route, Latency()).observe(seconds)
-
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """All of it, and the present state: name → (meaning, value)."""
-        families = [
-            _family("lkge_http_requests_total", "counter", "Answers.", self._request_samples()),
-            _family(
-                "lkge_http_request_seconds",
-                "histogram",
-                "Seconds from a request's first byte to its answer's last.",
-                self._latency_samples(),
-            ),
-            _single("lkge_swaps_total", "counter", "Versions swapped in.", self.swaps),
-            _single("lkge_failures_total", "counter", "Learners that failed.", self.failures),
-            *(_single(name, "gauge", *rest) for name, rest in gauges.items()),
-        ]
-        return "".join(families)
-
-    def _request_samples(self) -> Iterable[Sample]:
-        for (method, route, status), count in sorted(self.requests.items()):
-            labels = {"method": method, "route": route, "status": status}
-            yield "lkge_http_requests_total", labels, count
-
-    def _latency_samples(self) -> Iterable[Sample]:
-        for route, latency in sorted(self.latency.items()):
-            yield from latency.samples("lkge_http_request_seconds", {"route": route})
+    def text(self) -> str:
+        """All metrics in the text format 0.0.4."""
+        return prometheus.generate_latest(self._registry).decode()
 
 
-def _single(name: str, kind: str, meaning: str, value: float) -> str:
-    return _family(name, kind, meaning, [(name, {}, value)])
+class RequestMetrics(HTTPMiddleware):
+    """Counts and times each response. An unexpected error is logged and becomes status 500."""
 
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        super().__init__(app)
+        self._metrics = metrics
 
-def _family(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> str:
-    head = f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
-    return head + "".join(f"{each}{_written(labels)} {value}\n" for each, labels, value in samples)
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See `HTTPMiddleware`."""
+        started, status = time.perf_counter(), 0
 
+        async def record_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
 
-def _written(labels: Labels) -> str:
-    inside = ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items())
-    return f"{{{inside}}}" if inside else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        try:
+            await self.app(scope, receive, record_status)
+        except Exception as error:
+            logging.getLogger("lkge.serve").exception("%s %s", scope["method"], scope["path"])
+            if not status:
+                await to_problem(error).response()(scope, receive, record_status)
+        finally:
+            route = getattr(scope.get("route"), "path", "")
+            self._metrics.requests.labels(scope["method"], route, status).inc()
+            if not is_stream(scope["path"]):
+                self._metrics.latency.labels(route).observe(time.perf_counter() - started)

@@ -1,6 +1,4 @@
-"""The process that serves: a socket, a loop, and an orderly end."""
-
-from __future__ import annotations
+"""The server process: socket, event loop, graceful shutdown."""
 
 import contextlib
 import secrets
@@ -17,11 +15,11 @@ from lkge.serve.app import create_app
 from lkge.serve.limits import Limits
 from lkge.serve.service import Service
 
-SECONDS_IDLE = 30
-"""A connection on which nothing is asked for so long is closed."""
+KEEP_ALIVE_SECONDS = 30
+"""An idle connection is closed after this time."""
 BACKLOG = 512
-SECONDS_TO_FINISH = 10
-"""Requests that were begun get so long to end when the service stops."""
+SHUTDOWN_SECONDS = 10
+"""Open requests may run this long after a stop signal."""
 
 
 def serve(
@@ -31,14 +29,14 @@ def serve(
     token: str | None = None,
     limits: Limits | None = None,
 ) -> None:
-    """Serve the living graph in `folder` until SIGINT or SIGTERM; port 0 takes a free one.
+    """Serve the living graph in `folder` until SIGINT or SIGTERM; port 0 selects a free port.
 
-    Without a token one is made. Where it is served, and a token that was made, go to stderr.
+    Without a token one is generated. The address and a generated token are printed on stderr.
     """
-    chosen = token or secrets.token_urlsafe(24)
-    app = create_app(folder, token=chosen, limits=limits, host=host)
-    lines = [] if token else [f"token for writing: {chosen}"]
-    with bound(host, port) as listening:
+    used_token = token or secrets.token_urlsafe(24)
+    app = create_app(folder, token=used_token, limits=limits, host=host)
+    lines = [] if token else [f"token for writing: {used_token}"]
+    with listen(host, port) as listening:
         lines.append(f"serving {folder} at {address(host, listening)}")
         config = uvicorn.Config(
             app,
@@ -50,36 +48,36 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=SECONDS_IDLE,
-            timeout_graceful_shutdown=SECONDS_TO_FINISH,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
-        OrderlyServer(config, app.state.service, "\n".join(lines)).run(sockets=[listening])
+        GracefulServer(config, app.state.service, "\n".join(lines)).run(sockets=[listening])
 
 
-class OrderlyServer(uvicorn.Server):
-    """Says `welcome` on stderr once it serves. Ends open streams before it waits for requests to
-    end, and then returns like any function rather than die of the signal that stopped it."""
+class GracefulServer(uvicorn.Server):
+    """Prints `banner` on stderr after the start. At a stop signal it ends open streams first, then
+    waits for open requests, then returns; the signal does not end the process."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, welcome: str) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, banner: str) -> None:
         super().__init__(config)
-        self._service, self._welcome = service, welcome
+        self._service, self._banner = service, banner
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`."""
         await super().startup(sockets)
         if self.started:
-            print(self._welcome, file=sys.stderr, flush=True)
+            print(self._banner, file=sys.stderr, flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`."""
-        self._service.pulse.end()
+        self._service.changes.close()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """See `uvicorn.Server`."""
-        heeded = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in heeded}
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in signals}
         try:
             yield
         finally:
@@ -87,10 +85,10 @@ class OrderlyServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens; SettingsError if it cannot.
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; SettingsError if the address cannot be used.
 
-    It says that it speaks TCP: the loop lets only such sockets send small packets at once.
+    The protocol is set explicitly: asyncio sets TCP_NODELAY only on sockets with IPPROTO_TCP.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -108,7 +106,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def address(host: str, listening: socket.socket) -> str:
-    """Where a browser finds it."""
+    """The URL of a listening socket."""
     port = listening.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/"

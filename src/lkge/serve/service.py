@@ -1,104 +1,151 @@
-"""What the routes share: the version that answers, the batches that wait, and who learns them."""
-
-from __future__ import annotations
+"""The state that the routes share: the active version, the queue of batches, the learner."""
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from lkge.data.formats import Triple
-from lkge.serve.bodies import Health, Job
-from lkge.serve.current import Current
-from lkge.serve.jobs import JobBook, done_job
-from lkge.serve.learner import Learner, LearnerFailed, is_free
+from lkge.serve import errors, jobs, learner, schemas
+from lkge.serve.entity_map import VersionView
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
-from lkge.serve.problems import Refusal, busy
-from lkge.serve.streams import Pulse
+from lkge.serve.streams import ChangeSignal
 from lkge.store import inbox
-from lkge.store.reader import Reader
+from lkge.store.reader import Reader, open_reader
 from lkge.store.records import ADD
 from lkge.store.versions import Store
 from lkge.training.events import VersionPublished
 
-SECONDS_BETWEEN_LOOKS = 1.0
+POLL_SECONDS = 1.0
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0
-"""Seconds after which a batch that failed is tried again: doubled each time, up to the last."""
-RECENT = 20
-"""Jobs that are done and still listed."""
+"""Seconds before a failed batch is retried: the first delay, doubled each time up to the last."""
+RECENT_JOBS = 20
+"""Number of finished jobs in the list of jobs."""
+
+T = TypeVar("T")
+
+
+class ActiveVersion:
+    """The open version that answers queries, and the threads that answer them.
+
+    A request that holds a reader keeps its version. A new version is opened and queried once, so
+    that its pages are in memory, before it replaces the old one.
+    """
+
+    def __init__(self, store: Store, threads: int) -> None:
+        self._store = store
+        self._compute_pool = ThreadPoolExecutor(threads, "compute")
+        self._disk_pool = ThreadPoolExecutor(1, "disk")
+        self._lock = asyncio.Lock()
+        self._versions: list[int] = store.versions()
+        self.view = self._open_newest()
+
+    async def compute(self, task: Callable[[], T]) -> T:
+        """Run a task that uses the processor in the compute threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._compute_pool, task)
+
+    async def use_disk(self, task: Callable[[], T]) -> T:
+        """Run a task that waits for the disk in a thread of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self._disk_pool, task)
+
+    async def refresh(self) -> bool:
+        """Activate the newest version; whether the version changed."""
+        async with self._lock:
+            versions = await self.use_disk(self._store.versions)
+            if versions == self._versions:
+                return False
+            view = await self.use_disk(self._open_newest)
+            old, self.view, self._versions = self.view, view, versions
+            return old.reader.version != view.reader.version
+
+    def close(self) -> None:
+        """Wait for running tasks and end the threads."""
+        self._compute_pool.shutdown()
+        self._disk_pool.shutdown()
+
+    def _open_newest(self) -> VersionView:
+        reader = open_reader(self._store.folder)
+        entities, relations = reader.entities("", 1), reader.relations("", 1)
+        if entities and relations:
+            reader.predict(subject=entities[0], relation=relations[0], k=1)
+        return VersionView(reader)
 
 
 class Service:
-    """Lives on one event loop. The store on disk is the truth; this is what is seen of it."""
+    """The state of the service on one event loop. The store on disk is the source of truth."""
 
-    def __init__(self, store: Store, limits: Limits, learner: Learner, metrics: Metrics) -> None:
+    def __init__(
+        self, store: Store, limits: Limits, child: learner.Learner, metrics: Metrics
+    ) -> None:
         self.store, self.limits, self.metrics = store, limits, metrics
-        self.current = Current(store, limits.threads)
-        self.pulse = Pulse()
-        self.book = JobBook()
-        self._learner = learner
-        self._wanted = asyncio.Event()
-        self._retry_at, self._delay = 0.0, FIRST_RETRY
-        self._finish()
+        self.active = ActiveVersion(store, limits.threads)
+        self.changes = ChangeSignal()
+        self.queue = jobs.JobQueue()
+        self._learner = child
+        self._wake_learner = asyncio.Event()
+        self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
+        metrics.add_gauges(self.health)
 
     @property
     def reader(self) -> Reader:
-        """The version that answers now; take it once and keep it to the end of a request."""
-        return self.current.reader
+        """The active version. A request takes it once and keeps it to its end."""
+        return self.active.view.reader
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Watch and learn within the block; at its end the learner stops, answers are finished."""
-        tasks = [asyncio.create_task(each()) for each in (self._watch, self._learn)]
+        """Poll the store and learn inside the block; stop the learner at its end."""
+        tasks = [asyncio.create_task(each()) for each in (self._poll_store, self._learn_loop)]
         try:
             yield
         finally:
-            self.pulse.end()
+            self.changes.close()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._learner.stop()
-            self.current.close()
+            self.active.close()
 
     async def accept(
         self, added: Sequence[Triple], retracted: Sequence[Triple], valid: float
-    ) -> Job:
-        """Make facts durable, and have them learned."""
-        if len(self.book.open) >= self.limits.waiting_batches:
-            raise busy("too many batches wait to be learned", 10 * self.limits.retry_seconds)
-        task = partial(inbox.accept, self.store, added, retracted, valid, "http")
-        batch = await self.current.aside(task)
-        self.book.enter([batch])
-        self._retry_at, self._delay = 0.0, FIRST_RETRY
-        self._wanted.set()
-        self.pulse.beat()
+    ) -> schemas.Job:
+        """Write facts to disk as a batch, and wake the learner."""
+        if len(self.queue.jobs) >= self.limits.waiting_batches:
+            detail = "too many batches wait to be learned"
+            raise errors.overloaded(detail, 10 * self.limits.retry_seconds)
+        write = partial(inbox.accept, self.store, added, retracted, valid, "http")
+        batch = await self.active.use_disk(write)
+        self.queue.add([batch])
+        self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
+        self._wake_learner.set()
+        self.changes.notify()
         return self.job(batch.number)
 
-    def job(self, number: int) -> Job:
-        """A batch that waits, is learned, or has become a version."""
-        job = self.book.get(number)
+    def job(self, number: int) -> schemas.Job:
+        """The job of a batch, in the queue or learned."""
+        job = self.queue.get(number)
         if job is not None:
             return job
         for record in reversed(self.reader.log):
             if record.batch == number and record.kind == ADD:
-                return done_job(record)
-        raise Refusal(404, f"there is no job {number}")
+                return jobs.done_job(record)
+        raise errors.HTTPProblem(404, f"there is no job {number}")
 
-    def jobs(self) -> list[Job]:
-        """Those that are open, and the last that are done; newest first."""
+    def jobs(self) -> list[schemas.Job]:
+        """The queue and the last finished jobs; newest first."""
         added = [record for record in self.reader.log if record.kind == ADD]
-        done = [done_job(record) for record in added[-RECENT:]]
-        return [*reversed(self.book.open), *reversed(done)]
+        done = [jobs.done_job(record) for record in added[-RECENT_JOBS:]]
+        return [*reversed(self.queue.jobs), *reversed(done)]
 
-    def health(self) -> Health:
-        """How the service is."""
-        reader = self.reader
-        return Health(
-            status="degraded" if self.book.is_failing else "ok",
+    def health(self) -> schemas.Health:
+        """The current state."""
+        reader, waiting = self.reader, self.queue.jobs
+        return schemas.Health(
+            status="degraded" if self.queue.has_failed else "ok",
             version=reader.version,
             graph=self.store.folder.resolve().name,
             method=reader.config.method.name,
@@ -106,98 +153,76 @@ class Service:
             entities=reader.num_entities,
             relations=reader.num_relations,
             facts=reader.num_facts,
-            waiting=len(self.book.open),
-            jobs=self.book.open,
+            waiting=len(waiting),
+            jobs=waiting,
         )
 
-    def gauges(self) -> dict[str, tuple[str, float]]:
-        """The state of now, for Prometheus: name → (meaning, value)."""
-        health = self.health()
-        statuses = [job.status for job in health.jobs]
-        return {
-            "lkge_version": ("The version that answers.", health.version),
-            "lkge_entities": ("Entities in it.", health.entities),
-            "lkge_relations": ("Relations in it.", health.relations),
-            "lkge_facts": ("Facts known in it.", health.facts),
-            "lkge_batches_waiting": ("Batches not learned yet.", health.waiting),
-            "lkge_jobs_learning": ("Batches being learned.", statuses.count("learning")),
-            "lkge_jobs_failed": (
-                "Batches that failed and are tried again.",
-                statuses.count("failed"),
-            ),
-        }
-
-    async def _watch(self) -> None:
-        """Look for versions and batches that others made."""
+    async def _poll_store(self) -> None:
+        """Find versions and batches of other processes; wake the learner when a retry is due."""
         while True:
-            with _logged("looking at the store"):
+            with _log_errors("polling the store"):
                 await self._refresh()
-                await self._enter_waiting()
-                if self.book.open and time.monotonic() >= self._retry_at:
-                    self._wanted.set()
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+                await self._add_waiting()
+                if self.queue.jobs and time.monotonic() >= self._retry_at:
+                    self._wake_learner.set()
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _enter_waiting(self) -> None:
-        """Take in batches that someone else had accepted, or this service before it stopped."""
-        numbers = await self.current.aside(self.store.batch_numbers)
+    async def _add_waiting(self) -> None:
+        """Add batches that another process, or an earlier service, accepted."""
+        numbers = await self.active.use_disk(self.store.batch_numbers)
         last = self.reader.manifest.last_batch
-        if any(number > last and self.book.get(number) is None for number in numbers):
-            self.book.enter(await self.current.aside(partial(inbox.waiting, self.store)))
-            self._finish()
-            self.pulse.beat()
+        if any(number > last and self.queue.get(number) is None for number in numbers):
+            self.queue.add(await self.active.use_disk(partial(inbox.waiting, self.store)))
+            self.queue.remove_learned(self.reader.manifest.last_batch)
+            self.changes.notify()
 
-    async def _learn(self) -> None:
-        """Learn whatever waits, again and again."""
+    async def _learn_loop(self) -> None:
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            if self.book.open:
-                with _logged("learning"):
+            await self._wake_learner.wait()
+            self._wake_learner.clear()
+            if self.queue.jobs:
+                with _log_errors("learning"):
                     await self._learn_waiting()
 
     async def _learn_waiting(self) -> None:
-        if not await self.current.aside(partial(is_free, self.store)):
+        """Run the learner once; it learns all batches of the store."""
+        if not await self.active.use_disk(partial(learner.is_unlocked, self.store)):
             return
-        self.book.begin()
-        self.pulse.beat()
-        reason = None
+        self.queue.start()
+        self.changes.notify()
+        error = None
         try:
             async for event in self._learner.events():
-                await self._note(event)
-        except LearnerFailed as error:
-            reason = str(error)
+                await self._apply(event)
+        except learner.LearnerFailed as failure:
+            error = str(failure)
         await self._refresh()
-        if reason is not None:
-            self.metrics.failures += 1
-            self._retry_at, self._delay = time.monotonic() + self._delay, self._next_delay()
-        self.book.rest(reason)
-        self.pulse.beat()
+        if error is not None:
+            self.metrics.failures.inc()
+            self._retry_at = time.monotonic() + self._retry_delay
+            self._retry_delay = min(2 * self._retry_delay, LAST_RETRY)
+        self.queue.stop(error)
+        self.changes.notify()
 
-    async def _note(self, event: Mapping[str, Any]) -> None:
+    async def _apply(self, event: Mapping[str, Any]) -> None:
         if event.get("type") == VersionPublished.__name__:
             await self._refresh()
-            self.book.begin()
+            self.queue.start()
         else:
-            self.book.note(event)
-        self.pulse.beat()
+            self.queue.update(event)
+        self.changes.notify()
 
     async def _refresh(self) -> None:
-        if await self.current.refresh():
-            self.metrics.swaps += 1
-            self._finish()
-            self.pulse.beat()
-
-    def _finish(self) -> None:
-        self.book.finish(self.reader.manifest.last_batch)
-
-    def _next_delay(self) -> float:
-        return min(2 * self._delay, LAST_RETRY)
+        if await self.active.refresh():
+            self.metrics.swaps.inc()
+            self.queue.remove_learned(self.reader.manifest.last_batch)
+            self.changes.notify()
 
 
 @contextmanager
-def _logged(what: str) -> Iterator[None]:
-    """A failure is a line in the log; the service goes on."""
+def _log_errors(action: str) -> Iterator[None]:
+    """Log an error; the service continues."""
     try:
         yield
     except Exception:
-        logging.getLogger("lkge.serve").exception("%s failed", what)
+        logging.getLogger("lkge.serve").exception("%s failed", action)

@@ -1,40 +1,40 @@
-"""Server-sent events: what is so now, and then whatever changes, until there is no more news."""
-
-from __future__ import annotations
+"""Server-sent events: the current state, then each change, until the stream or the service ends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import TypeVar
 
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-SECONDS_OF_SILENCE = 15.0
-"""After so long a comment is sent, so that nobody takes the line for dead."""
-SECONDS_BETWEEN = 0.1
-"""A stream tells no more often than this; what happened meanwhile is told together."""
+KEEPALIVE_SECONDS = 15.0
+"""After this time without an event, a comment is sent to keep the connection open."""
+MIN_INTERVAL_SECONDS = 0.1
+"""The shortest time between two events of a stream; changes in between are sent as one event."""
+
+S = TypeVar("S", bound=BaseModel)
 
 
-class Pulse:
-    """Tells whoever waits that something changed. It lives on one event loop."""
+class ChangeSignal:
+    """Wakes all waiting streams after a change. Used on one event loop only."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
-        self.is_over = False
+        self.is_closed = False
 
-    def beat(self) -> None:
-        """Something changed."""
+    def notify(self) -> None:
+        """Wake the streams: the state changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def end(self) -> None:
-        """Nothing will change any more: the service stops."""
-        self.is_over = True
-        self.beat()
+    def close(self) -> None:
+        """End all streams: the service stops."""
+        self.is_closed = True
+        self.notify()
 
-    async def next(self, seconds: float) -> bool:
-        """Wait for a change or the end; False if there was neither for so long."""
-        if self.is_over:
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a change or the close; False after `seconds` without either."""
+        if self.is_closed:
             return True
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
@@ -43,32 +43,31 @@ class Pulse:
         return True
 
 
-class Look(Protocol):
-    """What a stream tells."""
-
-    def __call__(self) -> BaseModel:
-        """The state of now."""
-        ...
+def _never(state: BaseModel) -> bool:
+    return False
 
 
-async def told(
-    name: str, look: Look, pulse: Pulse, is_last: Callable[[BaseModel], bool]
+async def events(
+    name: str, state: Callable[[], S], changes: ChangeSignal, is_last: Callable[[S], bool] = _never
 ) -> AsyncIterator[str]:
-    """The state now and after each change, as events called `name`, up to the last one."""
-    before = None
-    while not pulse.is_over:
-        state = look()
-        if state != before:
-            yield f"event: {name}\ndata: {state.model_dump_json()}\n\n"
-            before = state
-            if is_last(state):
+    """The state now and after each change, as events named `name`, up to the last one."""
+    sent = None
+    while not changes.is_closed:
+        current = state()
+        if current != sent:
+            yield f"event: {name}\ndata: {current.model_dump_json()}\n\n"
+            sent = current
+            if is_last(current):
                 return
-            await asyncio.sleep(SECONDS_BETWEEN)
-        if look() == before and not await pulse.next(SECONDS_OF_SILENCE):
-            yield ": still here\n\n"
+            await asyncio.sleep(MIN_INTERVAL_SECONDS)
+        if state() == sent and not await changes.wait(KEEPALIVE_SECONDS):
+            yield ": keep-alive\n\n"
 
 
-def event_stream(events: AsyncIterator[str]) -> StreamingResponse:
-    """The answer that carries them; nothing between here and the client should hold it back."""
+def response(
+    name: str, state: Callable[[], S], changes: ChangeSignal, is_last: Callable[[S], bool] = _never
+) -> StreamingResponse:
+    """The HTTP response with these events; proxies must not cache or buffer it."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    body = events(name, state, changes, is_last)
+    return StreamingResponse(body, media_type="text/event-stream", headers=headers)

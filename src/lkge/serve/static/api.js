@@ -1,10 +1,10 @@
-/** The service, asked from the page. */
+/** Requests to the service. */
 
 export class Problem extends Error {
-  constructor(told) {
-    super(told.detail || told.title || "the service did not answer");
-    this.status = told.status;
-    this.nearest = told.nearest || [];
+  constructor(problem) {
+    super(problem.detail || problem.title || "the service did not answer");
+    this.status = problem.status;
+    this.nearest = problem.nearest || [];
   }
 }
 
@@ -17,8 +17,8 @@ async function answer(path, options) {
     throw new Problem({ detail: "The service cannot be reached." });
   }
   if (response.ok) return response.json();
-  const told = await response.json().catch(() => ({ status: response.status, title: response.statusText }));
-  throw new Problem(told);
+  const problem = await response.json().catch(() => ({ status: response.status, title: response.statusText }));
+  throw new Problem(problem);
 }
 
 export const get = (path, parameters = {}, signal = undefined) =>

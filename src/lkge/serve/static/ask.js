@@ -1,9 +1,9 @@
-/** The question and its answers. */
+/** The query and its answers. */
 
 import { get, post } from "./api.js";
 import { Combobox } from "./combobox.js";
 import { byId, el, nameButton } from "./dom.js";
-import { choose, on, recalled, remember, state, tell } from "./state.js";
+import { choose, on, recalled, remember, state, emit } from "./state.js";
 
 const SUGGESTIONS = 8;
 const place = byId("answers");
@@ -40,21 +40,21 @@ async function ask() {
   remember({ relation: relation.value, way: way() === "subjects" ? "subjects" : "" });
   place.setAttribute("aria-busy", "true");
   try {
-    const asked = query();
-    const found = await post("/predict", asked);
-    if (turn === last) show(asked, found);
+    const sent = query();
+    const found = await post("/predict", sent);
+    if (turn === last) show(sent, found);
   } catch (error) {
     if (turn === last) explain(error);
   }
   place.removeAttribute("aria-busy");
 }
 
-function show(asked, { version, answers }) {
+function show(sent, { version, answers }) {
   state.answers = new Set(answers.map((answer) => answer.entity));
-  tell("answers");
+  emit("answers");
   const unknown = el("b", {}, "?");
   const arrow = () => el("i", { "aria-hidden": "true" }, " → ");
-  const parts = [asked.subject ?? unknown, arrow(), asked.relation, arrow(), asked.object ?? unknown];
+  const parts = [sent.subject ?? unknown, arrow(), sent.relation, arrow(), sent.object ?? unknown];
   place.replaceChildren(
     el("p", { class: "question" }, ...parts, el("span", { class: "note" }, ` · version ${version}`)),
     answers.length

@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { byId, count, el } from "./dom.js";
-import { on, tell } from "./state.js";
+import { on, emit } from "./state.js";
 
 const form = byId("facts-form");
 const result = byId("facts-result");
@@ -31,7 +31,7 @@ async function send() {
     say("Sending…");
     const job = await post("/facts", { [what]: facts }, byId("token").value);
     byId("facts").value = "";
-    say(`Safe on the disk as batch ${job.id}; it is being learned.`, "good");
+    say(`Stored on disk as batch ${job.id}; learning starts.`, "good");
   } catch (error) {
     say(error.message, "bad");
   }
@@ -53,7 +53,7 @@ function showLive({ jobs }) {
   if (!job) return;
   const failed = job.status === "failed";
   place.classList.toggle("failing", failed);
-  byId("live-text").textContent = failed ? `Batch ${job.id} could not be learned and is tried again: ${job.detail}` : `Learning. ${phrase(job)}`;
+  byId("live-text").textContent = failed ? `Batch ${job.id} failed and will be retried: ${job.detail}` : `Learning. ${phrase(job)}`;
   const bar = byId("live-bar");
   bar.hidden = failed;
   if (job.progress?.max_epochs) {
@@ -62,7 +62,7 @@ function showLive({ jobs }) {
   } else bar.removeAttribute("value");
 }
 
-const STATES = { waiting: "waits", learning: "is being learned", failed: "failed, is tried again" };
+const STATES = { waiting: "waits", learning: "is being learned", failed: "failed, will be retried" };
 
 function jobRow(job) {
   const state = job.status === "done" ? `became version ${job.version}` : STATES[job.status];
@@ -87,9 +87,9 @@ export function begin() {
     event.preventDefault();
     send();
   });
-  on("version", (version) => { if (result.className === "good") say(`Version ${version} has arrived.`, "good"); });
+  on("version", (version) => { if (result.className === "good") say(`Version ${version} is active.`, "good"); });
   on("health", (health) => {
     showLive(health);
-    showJobs(health).catch((error) => tell("trouble", error.message));
+    showJobs(health).catch((error) => emit("trouble", error.message));
   });
 }

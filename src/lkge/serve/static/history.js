@@ -40,8 +40,8 @@ function draw() {
 function figure(title, now, lines, written) {
   const keys = lines.filter((line) => line.name).map((line) =>
     el("span", {}, el("i", { class: `swatch kind-${line.kind}`, "aria-hidden": "true" }), line.name));
-  const told = lines.map((line) => `${line.name || title}: ${versions.map((one) => written(line.of(one) ?? 0)).join(", ")}`);
-  const plot = svg("svg", { class: "plot", height: HEIGHT, role: "img", "aria-label": `${title} over versions. ${told.join(". ")}` });
+  const described = lines.map((line) => `${line.name || title}: ${versions.map((one) => written(line.of(one) ?? 0)).join(", ")}`);
+  const plot = svg("svg", { class: "plot", height: HEIGHT, role: "img", "aria-label": `${title} over versions. ${described.join(". ")}` });
   plot.draw = () => plot.replaceChildren(...drawn(plot.clientWidth || 300, lines, written));
   return el("figure", {}, el("figcaption", {}, `${title} `, el("b", {}, now), el("span", { class: "keys" }, keys)), plot);
 }

@@ -1,4 +1,4 @@
-/** The page: its parts, and the news that keep them fresh. */
+/** The page: its parts, and the events that update them. */
 
 import * as around from "./around.js";
 import * as ask from "./ask.js";
@@ -6,7 +6,7 @@ import { byId, count } from "./dom.js";
 import * as grow from "./grow.js";
 import * as history from "./history.js";
 import * as map from "./map.js";
-import { on, state, tell } from "./state.js";
+import { on, state, emit } from "./state.js";
 
 for (const part of [around, map, history, grow, ask]) part.begin();
 
@@ -23,10 +23,10 @@ on("health", (health) => {
   badge.textContent = `version ${health.version}`;
   badge.classList.toggle("fresh", state.version !== null);
   state.version = health.version;
-  tell("version", health.version);
+  emit("version", health.version);
 });
 on("trouble", (text) => { byId("sizes").textContent = text; });
 
-const news = new EventSource("/events");
-news.addEventListener("health", (event) => tell("health", JSON.parse(event.data)));
-news.addEventListener("error", () => tell("trouble", "The service cannot be reached; trying again."));
+const source = new EventSource("/events");
+source.addEventListener("health", (event) => emit("health", JSON.parse(event.data)));
+source.addEventListener("error", () => emit("trouble", "The service cannot be reached; trying again."));

@@ -15,7 +15,7 @@ let points = null;
 let spots = [];
 let view = null;
 let hovered = -1;
-let asked = false;
+let loaded = false;
 
 const size = () => ({ width: canvas.clientWidth, height: canvas.clientHeight });
 
@@ -23,7 +23,7 @@ const size = () => ({ width: canvas.clientWidth, height: canvas.clientHeight });
 const now = () => (view ??= whole(size(), points?.x ?? [], points?.y ?? []));
 
 async function load() {
-  asked = true;
+  loaded = true;
   try {
     points = await get("/map", { limit: POINTS });
     if (now().zoom === 1) view = null;
@@ -139,7 +139,7 @@ function hover(x, y) {
   draw();
 }
 
-/** The entity nearest to the middle, told to those who cannot see it. */
+/** The entity nearest to the middle, for screen readers. */
 function centred() {
   const { width, height } = size();
   const at = nearest(spots, width / 2, height / 2, Math.max(width, height));
@@ -161,6 +161,6 @@ export function begin() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colour);
   new ResizeObserver(settled(() => { if (now().zoom === 1) reset(); else draw(); }, 60)).observe(canvas);
   for (const name of ["entity", "answers"]) on(name, draw);
-  on("version", () => asked && load());
-  new IntersectionObserver((seen) => { if (!asked && seen.some((one) => one.isIntersecting)) load(); }, { rootMargin: "300px" }).observe(canvas);
+  on("version", () => loaded && load());
+  new IntersectionObserver((seen) => { if (!loaded && seen.some((one) => one.isIntersecting)) load(); }, { rootMargin: "300px" }).observe(canvas);
 }

@@ -1,17 +1,17 @@
-/** What the parts of the page share: the chosen entity, and news. */
+/** State that the parts of the page share: the chosen entity, and events. */
 
-const news = new EventTarget();
+const changes = new EventTarget();
 
 export const state = { entity: "", version: null, answers: new Set() };
 
-export const on = (name, listener) => news.addEventListener(name, (event) => listener(event.detail));
-export const tell = (name, detail) => news.dispatchEvent(new CustomEvent(name, { detail }));
+export const on = (name, listener) => changes.addEventListener(name, (event) => listener(event.detail));
+export const emit = (name, detail) => changes.dispatchEvent(new CustomEvent(name, { detail }));
 
-/** An entity is what everything is about from now on. */
+/** Choose the entity that all parts of the page show. */
 export function choose(entity) {
   state.entity = entity;
   remember({ entity });
-  tell("entity", entity);
+  emit("entity", entity);
 }
 
 /** Keep what was chosen in the address, so that it can be shared and loaded again. */

@@ -1,4 +1,4 @@
-"""A small living graph, and a service over it: in this process, or in one of its own."""
+"""A small living graph, and its service: in this process, or in a child process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import lkge
 from lkge import living
 from lkge.data.formats import Triple
 from lkge.serve.app import create_app
-from lkge.serve.server import address, bound
+from lkge.serve.server import address, listen
 from lkge.testing import paper_config
 
 TOKEN = "a token for tests"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 HERE = "http://127.0.0.1"
-NOBODY = (sys.executable, "-c", "import time; time.sleep(60)")
-"""A learner that never learns."""
+IDLE_LEARNER = (sys.executable, "-c", "import time; time.sleep(60)")
+"""A child process that learns nothing."""
 
 
 def world() -> list[Triple]:
@@ -54,14 +54,14 @@ def learned_graph(folder: Path) -> None:
 
 
 @contextmanager
-def client(kg: Path, **options: Any) -> Iterator[TestClient]:
+def running_client(kg: Path, **options: Any) -> Iterator[TestClient]:
     """The service in this process."""
-    with TestClient(create_app(kg, **{"token": TOKEN, **options}), base_url=HERE) as asking:
-        yield asking
+    with TestClient(create_app(kg, **{"token": TOKEN, **options}), base_url=HERE) as client:
+        yield client
 
 
 @contextmanager
-def inference_parameters(kg: Path, *words: str, token: str | None = TOKEN) -> Iterator[tuple[str, str]]:
+def served(kg: Path, *words: str, token: str | None = TOKEN) -> Iterator[tuple[str, str]]:
     """`lkge serve` in a process of its own: its address and what it said. It must end well."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(Path(lkge.__file__).parents[1])
@@ -84,13 +84,13 @@ def threaded(kg: Path, **options: Any) -> Iterator[str]:
     """The service on a socket, in a thread of this process: its address."""
     app = create_app(kg, **{"token": TOKEN, **options})
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    listening = bound("127.0.0.1", 0)
+    listening = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
         yield address("127.0.0.1", listening).rstrip("/")
     finally:
-        app.state.service.pulse.end()
+        app.state.service.changes.close()
         server.should_exit = True
         thread.join(30)
 

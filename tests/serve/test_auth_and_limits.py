@@ -6,15 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.serve.made import BEARER, NOBODY, TOKEN, client
+from tests.serve.helpers import BEARER, IDLE_LEARNER, TOKEN, running_client
 
 from lkge.errors import SettingsError
 from lkge.serve.app import create_app
-from lkge.serve.guard import Access, is_loopback
+from lkge.serve.auth import TokenAuth, is_loopback
+from lkge.serve.errors import PROBLEM, HTTPProblem
 from lkge.serve.limits import Limits
-from lkge.serve.problems import PROBLEM, Refusal
 
-ELSEWHERE = {"host": "0.0.0.0", "learner": NOBODY}
+PUBLIC = {"host": "0.0.0.0", "learner_command": IDLE_LEARNER}
+
+
+def auth(token: str | None = TOKEN, open_reading: bool = True) -> TokenAuth:
+    async def no_app(*_: object) -> None:
+        raise AssertionError
+
+    return TokenAuth(no_app, token, open_reading)
 
 
 def basic(password: str) -> dict[str, str]:
@@ -34,7 +41,7 @@ def basic(password: str) -> dict[str, str]:
         ("example.org", False),
     ],
 )
-def test_what_only_this_machine_can_reach(host: str, expected: bool) -> None:
+def test_loopback_hosts(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
@@ -42,49 +49,48 @@ def test_what_only_this_machine_can_reach(host: str, expected: bool) -> None:
     "given", ["", "Bearer", "Bearer ", "Bearer wrong", TOKEN, f"Basic {TOKEN}"]
 )
 def test_writing_needs_the_token(given: str) -> None:
-    with pytest.raises(Refusal) as refused:
-        Access(TOKEN, open_reading=True).check("POST", "/facts", given)
+    with pytest.raises(HTTPProblem) as refused:
+        auth().check("POST", "/facts", given)
     assert refused.value.problem.status == 401
 
 
-def test_who_has_the_token_may_write_and_all_may_read_on_loopback() -> None:
-    access = Access(TOKEN, open_reading=True)
-    access.check("POST", "/facts", f"bearer {TOKEN}")
-    access.check("POST", "/predict", "")
+def test_on_loopback_the_token_allows_writing_and_reading_needs_none() -> None:
+    auth().check("POST", "/facts", f"bearer {TOKEN}")
+    auth().check("POST", "/predict", "")
 
 
 def test_without_a_token_nothing_is_written() -> None:
-    with pytest.raises(Refusal) as refused:
-        Access(None, open_reading=True).check("POST", "/facts", "Bearer ")
+    with pytest.raises(HTTPProblem) as refused:
+        auth(None).check("POST", "/facts", "Bearer ")
     assert refused.value.problem.status == 403
 
 
 def test_a_token_in_other_letters_is_refused_and_not_an_error() -> None:
-    with pytest.raises(Refusal):
-        Access(TOKEN, open_reading=False).check("GET", "/", "Bearer töken")
+    with pytest.raises(HTTPProblem):
+        auth(open_reading=False).check("GET", "/", "Bearer töken")
 
 
-def test_elsewhere_every_request_needs_the_token(learned: Path) -> None:
-    with client(learned, **ELSEWHERE) as asking:
+def test_on_a_public_host_every_request_needs_the_token(learned: Path) -> None:
+    with running_client(learned, **PUBLIC) as client:
         for path in ("/", "/health", "/static/main.js", "/openapi.json", "/nowhere"):
-            refused = asking.get(path)
+            refused = client.get(path)
             assert refused.status_code == 401
             assert refused.headers["content-type"] == PROBLEM
             assert "Basic" in refused.headers["www-authenticate"]
-        assert asking.get("/health", headers=BEARER).status_code == 200
-        assert asking.get("/", headers=basic(TOKEN)).status_code == 200
-        assert asking.get("/", headers=basic("wrong")).status_code == 401
-        assert asking.get("/", headers={"Authorization": "Basic ***"}).status_code == 401
+        assert client.get("/health", headers=BEARER).status_code == 200
+        assert client.get("/", headers=basic(TOKEN)).status_code == 200
+        assert client.get("/", headers=basic("wrong")).status_code == 401
+        assert client.get("/", headers={"Authorization": "Basic ***"}).status_code == 401
 
 
 def test_a_password_is_not_enough_to_write(learned: Path) -> None:
-    with client(learned, **ELSEWHERE) as asking:
-        refused = asking.post("/facts", json={"facts": [["a", "b", "c"]]}, headers=basic(TOKEN))
+    with running_client(learned, **PUBLIC) as client:
+        refused = client.post("/facts", json={"facts": [["a", "b", "c"]]}, headers=basic(TOKEN))
         assert refused.status_code == 401
         assert refused.headers["www-authenticate"] == "Bearer"
 
 
-def test_elsewhere_there_is_no_service_without_a_token(learned: Path) -> None:
+def test_on_a_public_host_there_is_no_service_without_a_token(learned: Path) -> None:
     with pytest.raises(SettingsError, match="token"):
         create_app(learned, host="0.0.0.0")
 
@@ -93,21 +99,23 @@ def test_elsewhere_there_is_no_service_without_a_token(learned: Path) -> None:
     "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", ""]
 )
 def test_on_loopback_another_name_is_refused(learned: Path, host: str) -> None:
-    with client(learned, learner=NOBODY) as asking:
-        refused = asking.get("/health", headers={"host": host})
+    with running_client(learned, learner_command=IDLE_LEARNER) as client:
+        refused = client.get("/health", headers={"host": host})
         assert refused.status_code == 421
         assert refused.headers["content-type"] == PROBLEM
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:9", "[::1]", "[::1]:80"])
 def test_on_loopback_its_names_are_served(learned: Path, host: str) -> None:
-    with client(learned, learner=NOBODY) as asking:
-        assert asking.get("/health", headers={"host": host}).status_code == 200
+    with running_client(learned, learner_command=IDLE_LEARNER) as client:
+        assert client.get("/health", headers={"host": host}).status_code == 200
 
 
 def test_a_body_that_says_it_is_too_large_is_not_read(learned: Path) -> None:
-    with client(learned, learner=NOBODY, limits=Limits(body_bytes=100)) as asking:
-        refused = asking.post("/score", json={"facts": [["a" * 200, "b", "c"]]})
+    with running_client(
+        learned, learner_command=IDLE_LEARNER, limits=Limits(body_bytes=100)
+    ) as client:
+        refused = client.post("/score", json={"facts": [["a" * 200, "b", "c"]]})
         assert refused.status_code == 413
         assert refused.headers["content-type"] == PROBLEM
 
@@ -119,12 +127,14 @@ def test_a_body_that_grows_too_large_is_cut(learned: Path) -> None:
             yield b"a" * 10
         yield b'", "b", "c"]]}'
 
-    with client(learned, learner=NOBODY, limits=Limits(body_bytes=100)) as asking:
+    with running_client(
+        learned, learner_command=IDLE_LEARNER, limits=Limits(body_bytes=100)
+    ) as client:
         headers = {"Content-Type": "application/json"}
-        assert asking.post("/score", content=pieces(), headers=headers).status_code == 413
+        assert client.post("/score", content=pieces(), headers=headers).status_code == 413
 
 
-def test_who_finds_no_seat_is_told_when_to_come_again(
+def test_a_request_above_the_concurrency_limit_gets_the_time_to_retry(
     learned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -134,31 +144,31 @@ def test_who_finds_no_seat_is_told_when_to_come_again(
         go_on.wait(20)
         return []
 
-    with client(learned, learner=NOBODY, limits=Limits(requests=1)) as asking:
+    with running_client(learned, learner_command=IDLE_LEARNER, limits=Limits(requests=1)) as client:
         monkeypatch.setattr("lkge.store.reader.Reader.entities", slow)
-        first = threading.Thread(target=lambda: asking.get("/entities"))
+        first = threading.Thread(target=lambda: client.get("/entities"))
         first.start()
         assert begun.wait(20)
-        refused = asking.get("/health")
+        refused = client.get("/health")
         go_on.set()
         first.join()
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) >= 1
-        assert asking.get("/health").status_code == 200
+        assert client.get("/health").status_code == 200
 
 
-def test_what_breaks_is_a_problem_that_tells_no_secrets(
+def test_an_unexpected_error_is_a_problem_without_its_message(
     learned: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> list[str]:
         raise RuntimeError("the password is swordfish")
 
-    with client(learned, learner=NOBODY) as asking:
+    with running_client(learned, learner_command=IDLE_LEARNER) as client:
         monkeypatch.setattr("lkge.store.reader.Reader.entities", broken)
-        answer = asking.get("/entities")
+        answer = client.get("/entities")
         assert answer.status_code == 500
         assert answer.headers["content-type"] == PROBLEM
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "swordfish" not in answer.text
         assert "swordfish" in caplog.text
-        assert 'route="/entities",status="500"' in asking.get("/metrics").text
+        assert 'route="/entities",status="500"' in client.get("/metrics").text

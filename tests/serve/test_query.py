@@ -5,49 +5,49 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.serve.made import world
+from tests.serve.helpers import world
 
+from lkge.serve.errors import PROBLEM
 from lkge.serve.limits import MAX_ANSWERS, MAX_QUERIES
-from lkge.serve.problems import PROBLEM
 from lkge.store.reader import open_reader
 
 
-def answered(asking: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    response = asking.post(path, json=body)
+def answered(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    response = client.post(path, json=body)
     assert response.status_code == 200, response.text
     tree: dict[str, Any] = response.json()
     assert tree.pop("version") == 1
     return tree
 
 
-def test_predict_answers_as_the_reader_does(asking: TestClient, learned: Path) -> None:
+def test_predict_answers_as_the_reader_does(client: TestClient, learned: Path) -> None:
     question = {"subject": "City 03", "relation": "lies in"}
-    found = answered(asking, "/predict", {**question, "k": 5})["answers"]
+    found = answered(client, "/predict", {**question, "k": 5})["answers"]
     assert found == [one._asdict() for one in open_reader(learned).predict(**question, k=5)]
     assert len(found) == 5
 
 
-def test_predict_asks_for_subjects_and_leaves_out_what_is_known(asking: TestClient) -> None:
+def test_predict_asks_for_subjects_and_leaves_out_what_is_known(client: TestClient) -> None:
     body = {"object": "Country 1", "relation": "lies in", "k": 100}
-    every = answered(asking, "/predict", body)["answers"]
-    new = answered(asking, "/predict", {**body, "new_only": True})["answers"]
+    every = answered(client, "/predict", body)["answers"]
+    new = answered(client, "/predict", {**body, "new_only": True})["answers"]
     known = {one["entity"] for one in every if one["known"]}
     cities = {subject for subject, relation, object_ in world() if object_ == "Country 1"}
     assert known == cities
     assert [one for one in every if not one["known"]] == new
 
 
-def test_a_batch_answers_each_question_in_turn(asking: TestClient) -> None:
+def test_a_batch_answers_each_question_in_turn(client: TestClient) -> None:
     questions = [
         {"subject": "City 03", "relation": "lies in", "k": 3},
         {"object": "City 04", "relation": "near to", "k": 2},
     ]
-    results = answered(asking, "/predict/batch", {"queries": questions})["results"]
-    assert results == [answered(asking, "/predict", one)["answers"] for one in questions]
+    results = answered(client, "/predict/batch", {"queries": questions})["results"]
+    assert results == [answered(client, "/predict", one)["answers"] for one in questions]
 
 
-def test_similar_leaves_the_entity_itself_out(asking: TestClient) -> None:
-    found = answered(asking, "/similar", {"entity": "City 03", "k": 4})["entities"]
+def test_similar_leaves_the_entity_itself_out(client: TestClient) -> None:
+    found = answered(client, "/similar", {"entity": "City 03", "k": 4})["entities"]
     assert len(found) == 4
     assert "City 03" not in {one["entity"] for one in found}
     assert [one["similarity"] for one in found] == sorted(
@@ -55,9 +55,9 @@ def test_similar_leaves_the_entity_itself_out(asking: TestClient) -> None:
     )
 
 
-def test_score_knows_what_is_known(asking: TestClient) -> None:
+def test_score_knows_what_is_known(client: TestClient) -> None:
     facts = [["City 03", "lies in", "Country 3"], ["City 03", "lies in", "City 03"]]
-    first, second = answered(asking, "/score", {"facts": facts})["facts"]
+    first, second = answered(client, "/score", {"facts": facts})["facts"]
     assert [first["subject"], first["relation"], first["object"]] == facts[0]
     assert (first["known"], second["known"]) == (True, False)
     assert all(0 <= one["plausibility"] <= 1 for one in (first, second))
@@ -74,9 +74,9 @@ def test_score_knows_what_is_known(asking: TestClient) -> None:
     ],
 )
 def test_an_unknown_name_is_not_found_and_gets_the_nearest_spellings(
-    asking: TestClient, path: str, body: dict[str, Any], nearest: str
+    client: TestClient, path: str, body: dict[str, Any], nearest: str
 ) -> None:
-    response = asking.post(path, json=body)
+    response = client.post(path, json=body)
     assert response.status_code == 404
     assert response.headers["content-type"] == PROBLEM
     problem = response.json()
@@ -106,32 +106,32 @@ def test_an_unknown_name_is_not_found_and_gets_the_nearest_spellings(
     ],
 )
 def test_what_is_wrong_is_pointed_at(
-    asking: TestClient, path: str, body: dict[str, Any], pointer: str
+    client: TestClient, path: str, body: dict[str, Any], pointer: str
 ) -> None:
-    response = asking.post(path, json=body)
+    response = client.post(path, json=body)
     assert response.status_code == 422
     assert response.headers["content-type"] == PROBLEM
     assert pointer in {fault["pointer"] for fault in response.json()["errors"]}
 
 
-def test_a_body_that_is_no_json_is_a_bad_request(asking: TestClient) -> None:
-    response = asking.post("/predict", content="{", headers={"Content-Type": "application/json"})
+def test_a_body_that_is_no_json_is_a_bad_request(client: TestClient) -> None:
+    response = client.post("/predict", content="{", headers={"Content-Type": "application/json"})
     assert response.status_code == 400
     assert response.headers["content-type"] == PROBLEM
 
 
-def test_a_lone_surrogate_is_refused(asking: TestClient) -> None:
+def test_a_lone_surrogate_is_refused(client: TestClient) -> None:
     body = rb'{"subject": "\ud800", "relation": "lies in"}'
-    response = asking.post("/predict", content=body, headers={"Content-Type": "application/json"})
+    response = client.post("/predict", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code in (400, 422)
     assert response.headers["content-type"] == PROBLEM
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/x", 404), ("GET", "/score", 405)])
 def test_wrong_paths_and_methods_are_problems(
-    asking: TestClient, method: str, path: str, status: int
+    client: TestClient, method: str, path: str, status: int
 ) -> None:
-    response = asking.request(method, path)
+    response = client.request(method, path)
     assert response.status_code == status
     assert response.headers["content-type"] == PROBLEM
     assert (response.headers.get("allow") == "POST") == (status == 405)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lkge.serve.projection import on_the_map, principal_plane
+from lkge.serve.entity_map import principal_plane, select_entities
 
 
 def test_the_plane_is_where_rows_spread_most() -> None:
@@ -34,13 +34,13 @@ def test_few_rows_have_a_place_too(shape: tuple[int, int]) -> None:
 
 
 def test_a_small_graph_is_on_the_map_whole() -> None:
-    assert on_the_map(np.zeros(5, dtype=np.int64), 5).tolist() == [0, 1, 2, 3, 4]
+    assert select_entities(np.zeros(5, dtype=np.int64), 5).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_of_a_large_graph_come_the_busiest_and_some_of_every_age() -> None:
     degrees = np.ones(1000, dtype=np.int64)
     degrees[700:710] = 50
-    chosen = on_the_map(degrees, 20)
+    chosen = select_entities(degrees, 20)
     assert len(set(chosen.tolist())) == 20
     assert set(range(700, 710)) <= set(chosen.tolist())
     assert chosen[0] == 0
@@ -49,4 +49,4 @@ def test_of_a_large_graph_come_the_busiest_and_some_of_every_age() -> None:
 
 
 def test_a_map_of_one() -> None:
-    assert len(on_the_map(np.arange(10), 1)) == 1
+    assert len(select_entities(np.arange(10), 1)) == 1

@@ -1,0 +1,84 @@
+"""Views of one version for browsing: the neighbourhood of an entity, and the entity map."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lkge.serve import schemas
+from lkge.store.reader import Reader
+
+
+class VersionView:
+    """A reader of one version with its last entity map as a cache."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self._maps: dict[int, schemas.EntityMap] = {}
+
+    def neighbourhood(self, entity: str, limit: int) -> schemas.Neighbourhood:
+        """At most `limit` known facts of an entity, and how many there are."""
+        reader = self.reader
+        row = np.array([reader.names.entity_id(entity)])
+        facts = reader.neighbourhood(entity, limit)
+        return schemas.Neighbourhood(
+            version=reader.version,
+            entity=entity,
+            degree=int(reader.degree(row)[0]),
+            since=int(reader.age(row)[0]),
+            neighbours=[schemas.Neighbour(**fact._asdict()) for fact in facts],
+        )
+
+    def entity_map(self, limit: int) -> schemas.EntityMap:
+        """The map of at most `limit` entities. Two threads may compute the same map twice."""
+        found = self._maps.get(limit)
+        if found is None:
+            found = compute_map(self.reader, limit)
+            self._maps = {limit: found}
+        return found
+
+
+def compute_map(reader: Reader, limit: int) -> schemas.EntityMap:
+    """The entity map of a version."""
+    degrees = reader.degree(np.arange(reader.num_entities))
+    chosen = select_entities(degrees, limit)
+    plane = principal_plane(reader.rows(chosen)).round(4)
+    return schemas.EntityMap(
+        version=reader.version,
+        entities=reader.names.entity_table.names(chosen),
+        x=plane[:, 0].tolist(),
+        y=plane[:, 1].tolist(),
+        degree=degrees[chosen].tolist(),
+        since=reader.age(chosen).tolist(),
+    )
+
+
+def principal_plane(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The first two principal components of rows (n, d), as (n, 2), scaled to -1 … 1.
+
+    Centred rows = U S Vᵀ; the coordinates are the first two columns of U S. The sign of each axis
+    makes the sum of cubes positive, so that maps of successive versions look alike.
+    """
+    plane = np.zeros((len(rows), 2))
+    if not len(rows):
+        return plane
+    centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    axes = min(2, len(sizes))
+    plane[:, :axes] = left[:, :axes] * sizes[:axes]
+    plane *= np.where((plane**3).sum(axis=0) < 0, -1.0, 1.0)
+    largest = np.abs(plane).max()
+    return plane / largest if largest > 0 else plane
+
+
+def select_entities(degrees: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """The ids of at most `limit` entities, ascending.
+
+    All entities if there are few. Otherwise half of them have the most facts, and the other half
+    is spread evenly from the oldest to the newest entity.
+    """
+    count = len(degrees)
+    if count <= limit:
+        return np.arange(count)
+    leading = np.argsort(-degrees, kind="stable")[: limit // 2]
+    others = np.setdiff1d(np.arange(count), leading, assume_unique=True)
+    places = np.linspace(0, len(others) - 1, limit - len(leading)).round().astype(np.int64)
+    return np.union1d(leading, others[places])

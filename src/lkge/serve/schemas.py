@@ -1,0 +1,321 @@
+"""The JSON of the HTTP API: requests, which refuse unknown fields, and responses."""
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from lkge.data.vocabulary import INVERSE
+from lkge.serve import limits
+
+VISIBLE = r"[^\s\x1c-\x1f\x85]"
+"""A pattern: at least one character is not white space, in each dialect of patterns."""
+
+
+def _not_inverse(name: str) -> str:
+    if name.endswith(INVERSE):
+        raise ValueError(
+            f"{INVERSE!r} after a relation marks its inverse; exchange subject and object"
+        )
+    return name
+
+
+def _integral(value: Any) -> Any:
+    """In JSON, 5.0 and 5 are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no nan: an unknown value is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    """An optional field that is not nullable has no default in the JSON schema."""
+    schema.pop("default", None)
+
+
+Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
+OptionalName = Annotated[
+    Name | None,
+    pydantic.WithJsonSchema({"type": "string", "minLength": 1, "maxLength": limits.MAX_NAME}),
+]
+NewName = Annotated[Name, Field(pattern=VISIBLE)]
+NewRelation = Annotated[NewName, pydantic.AfterValidator(_not_inverse)]
+Fact = Annotated[tuple[Name, Name, Name], Field(strict=False)]
+NewFact = Annotated[tuple[NewName, NewRelation, NewName], Field(strict=False)]
+AnswerCount = Annotated[
+    int,
+    Field(ge=1, le=limits.MAX_ANSWERS, description="Number of answers."),
+    BeforeValidator(_integral),
+]
+Measurement = Annotated[float | None, BeforeValidator(_finite)]
+Count = Annotated[int, Field(ge=0)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class RequestBody(BaseModel):
+    """Base of all requests: unknown fields and other types are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Query(RequestBody):
+    """(subject, relation, ?) or (?, relation, object)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": ["subject"]}, {"required": ["object"]}],
+            "examples": [{"subject": "Paris", "relation": "capital of", "k": 5}],
+        },
+    )
+    subject: OptionalName = Field(
+        default=None, description="Predict objects.", json_schema_extra=_without_default
+    )
+    relation: Name = Field(description=f"A relation; `{INVERSE}` after it means its inverse.")
+    object: OptionalName = Field(
+        default=None, description="Predict subjects.", json_schema_extra=_without_default
+    )
+    k: AnswerCount = 10
+    new_only: bool = Field(default=False, description="Leave out answers that are known facts.")
+
+    @pydantic.model_validator(mode="after")
+    def _one_side(self) -> Self:
+        given = self.model_fields_set & {"subject", "object"}
+        if len(given) != 1 or getattr(self, *given) is None:
+            raise ValueError("give either a subject or an object")
+        return self
+
+
+class Queries(RequestBody):
+    """Several queries, answered by the same version."""
+
+    queries: list[Query] = Field(min_length=1, max_length=limits.MAX_QUERIES)
+
+
+class SimilarQuery(RequestBody):
+    """Which entities have the most similar embeddings?"""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"entity": "Paris", "k": 5}]})
+    entity: Name
+    k: AnswerCount = 10
+
+
+class ScoreQuery(RequestBody):
+    """How plausible are these facts?"""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"facts": [["Paris", "capital of", "France"]]}]}
+    )
+    facts: list[Fact] = Field(min_length=1, max_length=limits.MAX_SCORED)
+
+
+class NewFacts(RequestBody):
+    """Facts to learn and facts to retract; at least one fact in total."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": [name], "properties": {name: {"minItems": 1}}}
+                for name in ("facts", "retract")
+            ],
+            "examples": [{"facts": [["Paris", "capital of", "France"]], "valid": 0.02}],
+        }
+    )
+    facts: list[NewFact] = Field(
+        default_factory=list,
+        max_length=limits.MAX_FACTS,
+        description="Facts as [subject, relation, object]; unknown names become new ones.",
+    )
+    retract: list[NewFact] = Field(
+        default_factory=list, max_length=limits.MAX_FACTS, description="Facts no longer true."
+    )
+    valid: float = Field(
+        default=0.02, ge=0, le=0.5, description="Share of the facts to hold out for evaluation."
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not self.facts and not self.retract:
+            raise ValueError("give at least one fact to add or to retract")
+        return self
+
+
+class Versioned(BaseModel):
+    """Base of the responses of one version."""
+
+    version: Count = Field(description="The version that this response comes from.")
+
+
+class Prediction(BaseModel):
+    """An entity that may complete a fact."""
+
+    entity: str
+    score: float = Field(description="Higher is better; comparable within one query.")
+    plausibility: Probability = Field(description="The score, calibrated to 0 … 1.")
+    known: bool = Field(description="Whether the completed fact is a known fact.")
+
+
+class Predictions(Versioned):
+    """Answers to one query, best first."""
+
+    answers: list[Prediction]
+
+
+class BatchPredictions(Versioned):
+    """Answers to several queries, in the order of the queries."""
+
+    results: list[list[Prediction]]
+
+
+class SimilarEntity(BaseModel):
+    """An entity and its cosine similarity to the entity of the query."""
+
+    entity: str
+    similarity: float
+
+
+class SimilarEntities(Versioned):
+    """Entities, most similar first."""
+
+    entities: list[SimilarEntity]
+
+
+class ScoredFact(BaseModel):
+    """A fact and its plausibility."""
+
+    subject: str
+    relation: str
+    object: str
+    score: float
+    plausibility: Probability
+    known: bool
+
+
+class ScoredFacts(Versioned):
+    """The facts in the order of the request."""
+
+    facts: list[ScoredFact]
+
+
+class Names(Versioned):
+    """Names in alphabetical order."""
+
+    names: list[str]
+
+
+class Neighbour(BaseModel):
+    """A known fact of an entity."""
+
+    relation: str = Field(description=f"With `{INVERSE}` after it: the entity is the object.")
+    entity: str
+    since: Count = Field(description="The version that added the fact.")
+
+
+class Neighbourhood(Versioned):
+    """Known facts of an entity."""
+
+    entity: str
+    degree: Count = Field(description="The number of all known facts of the entity.")
+    since: Count = Field(description="The version that added the entity.")
+    neighbours: list[Neighbour]
+
+
+class EntityMap(Versioned):
+    """Entities in the plane, as parallel columns."""
+
+    entities: list[str]
+    x: list[float]
+    y: list[float]
+    degree: list[int]
+    since: list[int]
+
+
+class VersionEntry(BaseModel):
+    """One version of the graph."""
+
+    model_config = ConfigDict(from_attributes=True)
+    version: Count
+    kind: str = Field(description="init, add or rollback.")
+    created: str = Field(description="ISO 8601, UTC.")
+    facts: Count
+    retracted: Count
+    new_entities: int = Field(description="May be negative after a rollback.")
+    new_relations: int
+    entities: Count
+    relations: Count
+    known_facts: Count
+    mrr_new: Measurement = Field(description="MRR on held-out facts of this version.")
+    mrr_old_before: Measurement = Field(description="MRR on older held-out facts, before.")
+    mrr_old: Measurement = Field(description="MRR on older held-out facts, after.")
+    row: dict[str, Measurement] = Field(
+        description="MRR after this version on the held-out facts of each version up to it."
+    )
+    candidates: Count = Field(description="Number of entities that are ranked.")
+    drift: Measurement = Field(description="Mean of 1 - cosine over the old rows that changed.")
+    touched: Count
+    epochs: Count
+    seconds: float
+    warnings: list[str]
+    source: str
+    batch: Count
+
+
+class Versions(BaseModel):
+    """The history, oldest first."""
+
+    current: Count
+    versions: list[VersionEntry]
+
+
+class Progress(BaseModel):
+    """The progress of learning a batch."""
+
+    model_config = ConfigDict(frozen=True)
+    stage: Literal["starting", "compiling", "learning", "measuring"] = "starting"
+    epoch: Count = 0
+    max_epochs: Count = 0
+    loss: Measurement = None
+    valid_mrr: Measurement = None
+    best_mrr: Measurement = None
+    seconds: float = 0.0
+
+
+class Job(BaseModel):
+    """A batch of facts that is or becomes a version."""
+
+    model_config = ConfigDict(frozen=True)
+    id: int = Field(ge=1, description="The number of the batch.")
+    status: Literal["waiting", "learning", "done", "failed"]
+    accepted: str = Field(description="When the facts became durable on disk; ISO 8601, UTC.")
+    facts: Count
+    retracted: Count
+    progress: Progress | None = Field(default=None, description="Present while it is learned.")
+    version: int | None = Field(default=None, description="The version with these facts.")
+    detail: str | None = Field(default=None, description="Why it failed; it is retried.")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether learning has ended, well or not."""
+        return self.status in ("done", "failed")
+
+
+class JobList(BaseModel):
+    """Batches that are not learned yet, and the last learned batches."""
+
+    jobs: list[Job]
+
+
+class Health(Versioned):
+    """The state of the service."""
+
+    status: Literal["ok", "degraded"] = Field(description="degraded: learning fails.")
+    graph: str = Field(description="The name of the folder of the graph.")
+    method: str
+    dim: Count
+    entities: Count
+    relations: Count
+    facts: Count
+    waiting: Count = Field(description="The number of batches that are not learned yet.")
+    jobs: list[Job] = Field(description="The batches that are not learned yet.")
