@@ -19,7 +19,7 @@ from lkge.data.snapshots import Snapshot
 from lkge.methods import register
 from lkge.methods.lan import Lan
 from lkge.methods.mean import SCALE, SHIFT, Mean
-from lkge.methods.parts.attention import (
+from lkge.methods.lan import (
     FROM_NEIGHBOUR,
     FROM_QUERY,
     QUERY,
@@ -27,8 +27,8 @@ from lkge.methods.parts.attention import (
     Attention,
     Logic,
 )
-from lkge.methods.parts.inductive import TRANSITION, Inductive, or_own
-from lkge.methods.parts.neighbours import Neighbourhoods, Pairs
+from lkge.methods.inductive import TRANSITION, Inductive, or_own
+from lkge.methods.neighbours import Neighbourhoods, Pairs
 from lkge.models.encoders import Moments, segment_means, standardise
 from lkge.models.model import Model
 from lkge.models.parameters import Parameters

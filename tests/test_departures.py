@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from lkge import GrowingGraph, RunConfig, api
 from lkge.methods import method_named
-from lkge.methods.parts.inductive import TRANSITION, Inductive
+from lkge.methods.inductive import TRANSITION, Inductive
 from lkge.models.encoders import EPSILON, Moments
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters

@@ -12,7 +12,7 @@ from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts, plain
 
 from lkge.backends import Backend
 from lkge.backends.torch_autoencoder import Autoencoder
-from lkge.methods.parts.counts import fact_counts, padded
+from lkge.methods.counts import fact_counts, padded
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 from lkge.models.scores import SCORES, TransE, score_named
 

@@ -10,7 +10,7 @@ import torch
 from tests.backends.made import BACKENDS, NUMBA, TORCH, made_tables
 
 from lkge.backends import Backend
-from lkge.methods.parts.anchor import Anchor
+from lkge.methods.regularization import QuadraticPenalty
 from lkge.models.parameters import Gradient, Parameters
 from lkge.training.optimizers import RowAdam
 
@@ -105,7 +105,7 @@ def test_pull_is_what_autograd_finds_on_touched_old_rows(backend: Backend, width
     gradient = Gradient.like(tables)
     for part in gradient:
         part.touched[torch.tensor([0, 2, 3, 5])] = 1
-    loss = Anchor(centre, weight).add_gradient(tables, gradient, backend)
+    loss = QuadraticPenalty(centre, weight).add_gradient(tables, gradient, backend)
 
     variables = tables.map(lambda table: table.double().requires_grad_())
     rows = torch.tensor([0, 2, 3])
@@ -126,7 +126,7 @@ def test_pull_adds_to_the_gradient_and_spares_untouched_rows(backend: Backend) -
     tables = made_tables(1, 4, 2, 5)
     gradient = made_gradient(4, tables, [1])
     before = gradient.entity.values[1].clone()
-    anchor = Anchor(
+    anchor = QuadraticPenalty(
         tables.map(torch.zeros_like), tables.map(lambda t: torch.full((len(t), 1), 0.5))
     )
     anchor.add_gradient(tables, gradient, backend)

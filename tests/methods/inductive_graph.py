@@ -21,7 +21,7 @@ from tests.methods.plain_python import Table
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.methods import method_named
-from lkge.methods.parts.inductive import Inductive
+from lkge.methods.inductive import Inductive
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.testing import paper_config

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.methods.plain_python import Fact, Table, Vector
 
 from lkge.data.batches import Batch
-from lkge.methods.parts.neighbours import Neighbourhoods
+from lkge.methods.neighbours import Neighbourhoods
 
 Pair = tuple[int, int]
 Near = list[list[Pair]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lkge.methods.cwr import Cwr, merged
-from lkge.methods.parts.counts import fact_counts
+from lkge.methods.counts import fact_counts
 from lkge.testing.graphs import SETTINGS, growing_graph, lessons
 
 GRAPH = growing_graph()

@@ -8,7 +8,7 @@ import pytest
 from lkge.data.snapshots import with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.dicgrl import Dicgrl, concerned
-from lkge.methods.parts.components import ATTENTION
+from lkge.methods.dicgrl import ATTENTION
 from lkge.models.model import Model
 from lkge.testing import paper_config
 from lkge.testing.graphs import SETTINGS, growing_graph, lessons

@@ -19,9 +19,9 @@ from tests.methods.plain_python import Table, both_ways
 from torch import Tensor
 
 from lkge.methods.lan import Lan
-from lkge.methods.parts.attention import Attention, Weighed
-from lkge.methods.parts.inductive import Inductive
-from lkge.methods.parts.logic import LEAST
+from lkge.methods.lan import Attention, Weighed
+from lkge.methods.inductive import Inductive
+from lkge.methods.lan import LEAST
 from lkge.models.model import Model
 from lkge.models.predictor import RelationPredictor, TablePredictor
 

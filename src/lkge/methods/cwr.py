@@ -17,7 +17,7 @@ from torch import Tensor
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
+from lkge.methods.counts import fact_counts, no_counts, padded, without
 from lkge.models.model import Model
 from lkge.models.parameters import Parameters, no_parameters
 

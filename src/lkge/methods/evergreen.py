@@ -27,12 +27,12 @@ from torch import Tensor
 from lkge.backends import backend_for, implementation
 from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
+from lkge.methods import counts
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts import counts
-from lkge.methods.parts.transfer import transfer
 from lkge.methods.replay import Replay, ReplayPlan, answers_by_relation
 from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
 from lkge.methods.replay_queries import PseudoQueryConfig, QueryCounts, pseudo_queries
+from lkge.methods.transfer import transfer
 from lkge.models.losses import Distillation
 from lkge.models.model import (
     PSEUDO_QUERIES,

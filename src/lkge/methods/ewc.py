@@ -17,7 +17,7 @@ from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.batches import batches
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.anchor import Anchor, held
+from lkge.methods.regularization import QuadraticPenalty, penalty_at
 from lkge.models.model import INFORM, Model, stream
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 
@@ -44,16 +44,18 @@ class Ewc(Method):
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
         self._fisher = no_parameters(run.model.dim, run.training.device)
-        self._anchor: Anchor | None = None
+        self._penalty: QuadraticPenalty | None = None
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Old rows are held where they are."""
-        self._anchor = held(model.tables, self._fisher, self.config.regularization_weight)
+        self._penalty = penalty_at(model.tables, self._fisher, self.config.regularization_weight)
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """α Σ F (θ - θ*)² on the touched rows."""
         return (
-            self._anchor.add_gradient(model.tables, gradient, model.backend) if self._anchor else 0
+            self._penalty.add_gradient(model.tables, gradient, model.backend)
+            if self._penalty
+            else 0
         )
 
     def end(self, model: Model, snapshot: Snapshot) -> None:

@@ -16,9 +16,9 @@ from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.anchor import Anchor
-from lkge.methods.parts.counts import fact_counts, no_counts, padded, without
-from lkge.methods.parts.transfer import transfer
+from lkge.methods.counts import fact_counts, no_counts, padded, without
+from lkge.methods.regularization import QuadraticPenalty
+from lkge.methods.transfer import transfer
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 
@@ -56,7 +56,7 @@ class Lkge(Method):
         super().__init__(run)
         self._past = no_counts()
         self._old = no_parameters(run.model.dim, run.training.device)
-        self._anchor: Anchor | None = None
+        self._penalty: QuadraticPenalty | None = None
         self._autoencoder: Autoencoder | None = None
 
     def retract(self, facts: Facts) -> None:
@@ -76,7 +76,7 @@ class Lkge(Method):
         past = padded(self._past.to(self.run.training.device), new)
         share = new.map(lambda counts: torch.tensor(self._beta() / len(counts)))
         weight = past.map(self._pull, new, share)
-        self._anchor = Anchor(self._old, weight.map(_first_rows, self._old))
+        self._penalty = QuadraticPenalty(self._old, weight.map(_first_rows, self._old))
         kind = implementation(model.backend, "autoencoder", model.score)
         self._autoencoder = kind(model.score, snapshot.train, self._old, past, share)
 
@@ -90,15 +90,15 @@ class Lkge(Method):
         loss = 0.0
         if self._autoencoder is not None and self._beta():
             loss += self._autoencoder.add_gradient(model.tables, gradient)
-        if self._anchor is not None and len(self._old.entity):
-            loss += self._anchor.add_gradient(model.tables, gradient, model.backend)
+        if self._penalty is not None and len(self._old.entity):
+            loss += self._penalty.add_gradient(model.tables, gradient, model.backend)
         return loss
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Count the facts that are now old."""
         new = fact_counts(snapshot.train, snapshot)
         self._past = padded(self._past, new).map(torch.add, new)
-        self._anchor = self._autoencoder = None
+        self._penalty = self._autoencoder = None
 
     def state(self) -> State:
         """The counts |N(x)| over all snapshots so far."""

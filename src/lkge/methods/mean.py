@@ -15,7 +15,7 @@ from torch import Tensor
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods.base import State, register
-from lkge.methods.parts.inductive import TRANSITION, Inductive, or_own, transitions, xavier
+from lkge.methods.inductive import TRANSITION, Inductive, or_own, transitions, xavier
 from lkge.models.encoders import Moments, segment_means, standardise
 from lkge.models.model import Model
 from lkge.models.parameters import Parameters

@@ -18,7 +18,7 @@ from torch import Tensor
 from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.snapshots import Snapshot
 from lkge.methods.base import Method, State, register
-from lkge.methods.parts.anchor import Anchor, held
+from lkge.methods.regularization import QuadraticPenalty, penalty_at
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters, RowGradient, no_parameters
 
@@ -57,20 +57,22 @@ class Si(Method):
         super().__init__(run)
         self._importance = no_parameters(run.model.dim, run.training.device)
         self._start = self._path = self._importance
-        self._anchor: Anchor | None = None
+        self._penalty: QuadraticPenalty | None = None
         self._moments: list[Moment] = []
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """A new path starts here; old rows are held where they are."""
         self._start = model.tables.clone()
         self._path = model.tables.map(torch.zeros_like)
-        self._anchor = held(self._start, self._importance, self.config.regularization_weight)
+        self._penalty = penalty_at(self._start, self._importance, self.config.regularization_weight)
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Note the gradient of L_new, then add that of α Σ Ω (θ - θ*)² on the touched rows."""
         self._moments = [_moment(*parts) for parts in zip(model.tables, gradient, strict=True)]
         return (
-            self._anchor.add_gradient(model.tables, gradient, model.backend) if self._anchor else 0
+            self._penalty.add_gradient(model.tables, gradient, model.backend)
+            if self._penalty
+            else 0
         )
 
     def after_step(self, model: Model, gradient: Gradient) -> None:

@@ -13,7 +13,7 @@ from tests.backends.made import BACKENDS, TORCH, bytes_of, gradient_of, made_bat
 from torch import Tensor
 
 from lkge.backends import Backend
-from lkge.methods.parts.components import (
+from lkge.methods.dicgrl import (
     ATTENTION,
     DividedEncoder,
     DividedMargin,

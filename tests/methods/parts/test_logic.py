@@ -9,8 +9,8 @@ from tests.backends.made import made_facts
 from tests.methods.plain_encoders import discount, implied
 
 from lkge.data.snapshots import no_facts, with_inverses
-from lkge.methods.parts.logic import LEAST, discounts, implications
-from lkge.methods.parts.neighbours import Neighbourhoods
+from lkge.methods.lan import LEAST, discounts, implications
+from lkge.methods.neighbours import Neighbourhoods
 
 FACTS = made_facts(3, 40, 12, 4)
 FACTS[:, 1] = np.where(FACTS[:, 1] == 4, 0, FACTS[:, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.backends.made import batch_of
 
-from lkge.methods.parts.renumbering import renumbered
+from lkge.methods.inductive import renumbered
 
 
 def test_a_batch_by_the_numbers_of_what_is_asked() -> None:

@@ -1,4 +1,4 @@
-"""A quadratic pull of rows to where they were: Σ w (x - c)²."""
+"""Quadratic regularization towards old parameters: Σ w (x - c)²."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from lkge.models.parameters import Gradient, Parameters
 
 
 @dataclass(frozen=True)
-class Anchor:
-    """Centres (k, d) and weights, (k, 1) a row or (k, d) a coordinate, for the first k rows."""
+class QuadraticPenalty:
+    """Centres (k, d) and weights, (k, 1) per row or (k, d) per coordinate, for the first k rows."""
 
     centre: Parameters
     weight: Parameters
@@ -23,9 +23,10 @@ class Anchor:
         )
 
 
-def held(tables: Parameters, weight: Parameters, strength: float) -> Anchor | None:
-    """The first rows of `tables` held where they are by strength·weight; none at strength zero."""
+def penalty_at(tables: Parameters, weight: Parameters, strength: float) -> QuadraticPenalty | None:
+    """The penalty strength·weight on leaving the current values of the first rows; none at
+    strength zero."""
     if not strength or not len(weight.entity):
         return None
     centre = tables.map(lambda table, like: table[: len(like)].clone(), weight)
-    return Anchor(centre, weight.map(lambda values: strength * values))
+    return QuadraticPenalty(centre, weight.map(lambda values: strength * values))

@@ -6,7 +6,7 @@ import torch
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts
 
 from lkge.data.snapshots import no_facts
-from lkge.methods.parts.counts import fact_counts, no_counts, nothing_new, padded
+from lkge.methods.counts import fact_counts, no_counts, nothing_new, padded
 
 
 def test_a_fact_counts_for_both_entities_and_both_directions() -> None:

@@ -23,8 +23,7 @@ from lkge.config import MethodConfig, RunConfig, setting
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State
-from lkge.methods.parts.neighbours import Neighbourhoods
-from lkge.methods.parts.renumbering import Ints, renumbered
+from lkge.methods.neighbours import Neighbourhoods
 from lkge.models.encoders import project
 from lkge.models.losses import Loss
 from lkge.models.model import ENCODE, NEIGHBOURS, Model, stream, xavier_parameters
@@ -34,6 +33,7 @@ from lkge.models.scores import Score
 Encode = Callable[[Parameters, Tensor, Tensor], Tensor]
 """Rows (k, d) of entities (k,) as each looks to a query relation (k,), from tables."""
 
+Ints = NDArray[np.int32]
 TRANSITION = "transition"
 
 
@@ -233,3 +233,27 @@ def grown(table: Tensor, size: int) -> Tensor:
 def xavier(rows: int, dim: int, generator: np.random.Generator) -> Tensor:
     """A table (rows, dim) by the rule of `xavier_parameters`."""
     return xavier_parameters(rows, 0, dim, generator).entity
+
+
+def renumbered(
+    batch: Batch, of_subjects: Ints, of_objects: Ints
+) -> tuple[NDArray[np.int64], Batch]:
+    """The distinct (entity, query) of a batch, (k, 2), in ascending order, and the batch by their
+    numbers. A fact's subject, and what is put in its place, has the query `of_subjects` (B,), its
+    object `of_objects` (B,)."""
+    subjects, _, objects = batch.facts.astype(np.int64).T
+    forward, backward = of_subjects.astype(np.int64), of_objects.astype(np.int64)
+    sides = np.where(batch.corrupt_object, backward[:, None], forward[:, None])
+    width = int(max(forward.max(), backward.max())) + 1
+    keys = np.concatenate(
+        [
+            subjects * width + forward,
+            objects * width + backward,
+            (batch.corruptions.astype(np.int64) * width + sides).ravel(),
+        ]
+    )
+    distinct, places = np.unique(keys, return_inverse=True)
+    heads, tails, corruptions = np.split(places.astype(np.int32), [len(batch), 2 * len(batch)])
+    facts = np.stack([heads, batch.facts[:, 1], tails], axis=1)
+    seen = Batch(facts, corruptions.reshape(batch.corruptions.shape), batch.corrupt_object)
+    return np.stack([distinct // width, distinct % width], axis=1), seen

@@ -8,7 +8,7 @@ from tests.backends.made import made_facts
 from tests.methods.hand_made import as_facts
 
 from lkge.data.snapshots import no_facts, with_inverses
-from lkge.methods.parts.neighbours import Neighbourhoods
+from lkge.methods.neighbours import Neighbourhoods
 
 EDGES = np.unique(with_inverses(made_facts(3, 60, 12, 3)), axis=0)
 
