@@ -15,7 +15,7 @@ from lkge.methods.base import Method
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.training.average import Average
+from lkge.training.optimizers import Average
 from lkge.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")

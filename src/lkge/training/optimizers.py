@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -105,3 +106,27 @@ def grown(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str,
         else rows
         for name, rows in fresh.items()
     }
+
+
+@dataclass
+class Average:
+    """A running mean of parameters that forgets its beginning (Shamir and Zhang, 2013).
+
+        θ̄_t = θ̄_{t-1} + (θ_t - θ̄_{t-1}) · (1 + η) / (t + η),
+
+    so that about the last t / (1 + η) of t steps count.
+    """
+
+    tables: Parameters
+    decay: float
+
+    @classmethod
+    def of(cls, tables: Parameters, decay: float) -> Average:
+        """Before the first step."""
+        return cls(tables.clone(), decay)
+
+    def update(self, tables: Parameters, step: int) -> None:
+        """Add the parameters after step number `step`, from 1."""
+        weight = (1 + self.decay) / (step + self.decay)
+        for mean, table in zip(self.tables, tables, strict=True):
+            mean.lerp_(table, weight)

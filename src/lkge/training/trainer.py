@@ -36,10 +36,9 @@ from lkge.methods import method_named
 from lkge.methods.base import Method, State
 from lkge.models.model import TRAIN, Model, stream
 from lkge.models.parameters import Gradient, Parameters
-from lkge.training.average import Average
 from lkge.training.checkpoint import CheckpointSaver, Saved, with_prefix, without_prefix
 from lkge.training.events import EpochFinished, Listener, SnapshotStarted, ignore
-from lkge.training.optimizers import Optimizer, grown, optimizer_of
+from lkge.training.optimizers import Average, Optimizer, grown, optimizer_of
 
 
 @dataclass
