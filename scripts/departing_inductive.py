@@ -17,17 +17,17 @@ from torch.nn import functional
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods import register
-from lkge.methods.lan import Lan
-from lkge.methods.mean import SCALE, SHIFT, Mean
+from lkge.methods.inductive import TRANSITION, Inductive, or_own
 from lkge.methods.lan import (
     FROM_NEIGHBOUR,
     FROM_QUERY,
     QUERY,
     VECTOR,
     Attention,
+    Lan,
     Logic,
 )
-from lkge.methods.inductive import TRANSITION, Inductive, or_own
+from lkge.methods.mean import SCALE, SHIFT, Mean
 from lkge.methods.neighbours import Neighbourhoods, Pairs
 from lkge.models.encoders import Moments, segment_means, standardise
 from lkge.models.model import Model

@@ -18,6 +18,7 @@ from tests.backends.made import made_batch
 from tests.methods.hand_made import as_facts, moved
 from tests.methods.plain_python import Table
 
+from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.methods import method_named
@@ -40,12 +41,19 @@ SNAPSHOTS = (
     Snapshot(1, as_facts(SECOND), as_facts([(8, 0, 2)]), no_facts(), 10, 4),
     Snapshot(2, as_facts(THIRD), no_facts(), no_facts(), 11, 4),
 )
-SETTINGS = paper_config(dim=6, margin=2.0, batch_size=8, negatives=3, learning_rate=0.01)
+
+
+def small_config(name: str, **changes: object) -> RunConfig:
+    """The config of a method for this graph."""
+    config = paper_config(
+        method=name, dim=6, margin=2.0, batch_size=8, negatives=3, learning_rate=0.01
+    )
+    return config.with_changes(changes)
 
 
 def begun(name: str, **changes: object) -> tuple[Inductive, Model]:
     """Before its first step, with rows that are not as small as drawn ones."""
-    config = SETTINGS.with_changes({"method": name, **changes})
+    config = small_config(name, **changes)
     method, model = method_named(name)(config), Model(config)
     assert isinstance(method, Inductive)
     method.grow(model, SNAPSHOTS[0])

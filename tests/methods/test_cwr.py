@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lkge.methods.cwr import Cwr, merged
 from lkge.methods.counts import fact_counts
-from lkge.testing.graphs import SETTINGS, growing_graph, lessons
+from lkge.methods.cwr import Cwr, merged
+from lkge.testing.graphs import config_for, growing_graph, trained
 
 GRAPH = growing_graph()
-CWR = SETTINGS.with_changes({"method": "cwr"})
-ALONE = SETTINGS.with_changes({"method": "snapshot"})
+CWR = config_for("cwr")
+ALONE = config_for("snapshot")
 
 
 @pytest.mark.parametrize("table", ["entity", "relation"])
 def test_the_served_row_is_the_weighted_mean_of_the_models_of_each_snapshot(table: str) -> None:
     """Snapshot learns just what CWR's temporary models learn."""
-    temporary = [getattr(model.tables, table).clone() for _, model, _ in lessons(GRAPH, ALONE)]
+    temporary = [getattr(model.tables, table).clone() for _, model, _ in trained(GRAPH, ALONE)]
     counts = [getattr(fact_counts(each.train, each), table) for each in GRAPH.snapshots]
-    for snapshot, model, method in lessons(GRAPH, CWR):
+    for snapshot, model, method in trained(GRAPH, CWR):
         served = getattr(method.inference_parameters(model), table)
         seen = 0
         for row in range(len(served)):
@@ -37,7 +37,7 @@ def test_the_served_row_is_the_weighted_mean_of_the_models_of_each_snapshot(tabl
 
 
 def test_a_row_without_new_facts_stays_as_it_is() -> None:
-    course = lessons(GRAPH, CWR)
+    course = trained(GRAPH, CWR)
     _, model, _ = next(course)
     before = model.tables.entity.clone()
     snapshot, model, _ = next(course)
@@ -53,6 +53,6 @@ def test_the_mean_by_hand() -> None:
 
 
 def test_only_counts_are_carried() -> None:
-    *_, (snapshot, _, method) = lessons(GRAPH, CWR)
+    *_, (snapshot, _, method) = trained(GRAPH, CWR)
     assert isinstance(method, Cwr)
     assert method.carried_bytes() == 4 * (snapshot.num_entities + 2 * snapshot.num_relations)

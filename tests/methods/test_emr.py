@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lkge.methods.emr import Emr
-from lkge.testing.graphs import SETTINGS, growing_graph, lessons
+from lkge.testing.graphs import config_for, growing_graph, trained
 
 GRAPH = growing_graph()
 
 
 def test_old_facts_are_learned_together_with_new_ones() -> None:
-    course = lessons(GRAPH, SETTINGS.with_changes({"method": "emr", "memory_size": 10}))
+    course = trained(GRAPH, config_for("emr", memory_size=10))
     _, _, method = next(course)
     assert isinstance(method, Emr)
     remembered = method.memory.facts.tolist()

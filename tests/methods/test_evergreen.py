@@ -45,33 +45,33 @@ def second_snapshot(config: RunConfig) -> tuple[Evergreen, Model, Parameters]:
     return method, model, old
 
 
-def expected_memory(model: Model, old: Parameters, teller: Parameters) -> torch.Tensor:
-    """κ times the loss of old facts as the teller tells them, -log p and N3, and 1 - κ times the
-    cross-entropy of the old tables' answers and those of today, by torch alone; means over old
-    facts.
+def expected_replay(model: Model, old: Parameters, generator: Parameters) -> torch.Tensor:
+    """κ times the loss of old facts as `generator` generates them, -log p and N3, and 1 - κ times
+    the cross-entropy of the old model's answers and the current ones, by torch alone; means over
+    old facts.
 
     (h, r, ?) has as many answers as it had, the best of those that ever answered for r."""
     edges = with_inverses(as_facts(PAST)).tolist()
     n3 = n3_by_degree(model.config.training, 2 * (len(PAST) + len(NEW)) / 10)
-    told, held = torch.zeros(()), torch.zeros(())
+    replayed, distilled = torch.zeros(()), torch.zeros(())
     for head, relation in {(head, relation) for head, relation, _ in edges}:
         count = sum(edge[:2] == [head, relation] for edge in edges)
         among = sorted({tail for _, between, tail in edges if between == relation})
-        taught = old.entity @ model.score.compose(old.entity[head], old.relation[relation])
-        telling = teller.entity @ model.score.compose(
-            teller.entity[head], teller.relation[relation]
+        target = old.entity @ model.score.compose(old.entity[head], old.relation[relation])
+        scores = generator.entity @ model.score.compose(
+            generator.entity[head], generator.relation[relation]
         )
-        best = sorted(among, key=lambda tail: -telling[tail].item())[:count]
+        best = sorted(among, key=lambda tail: -scores[tail].item())[:count]
         between = model.tables.relation[relation]
         query = model.score.compose(model.tables.entity[head], between)
         surprise = -(model.tables.entity @ query).log_softmax(0)
-        held = held + count * (taught.softmax(0) * surprise[: len(taught)]).sum()
+        distilled = distilled + count * (target.softmax(0) * surprise[: len(target)]).sum()
         for tail in best:
             rows = torch.stack([model.tables.entity[head], between, model.tables.entity[tail]])
             moduli = (rows[:, :2].square() + rows[:, 2:].square()).sqrt()
-            told = told + surprise[tail] + n3 * moduli.pow(3).sum()
+            replayed = replayed + surprise[tail] + n3 * moduli.pow(3).sum()
     kappa = model.config.method.replay_share
-    return (kappa * told + (1 - kappa) * held) / len(edges)
+    return (kappa * replayed + (1 - kappa) * distilled) / len(edges)
 
 
 def test_many_validation_facts_are_sampled_the_same_in_each_epoch() -> None:
@@ -97,21 +97,23 @@ def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
 
 @pytest.mark.parametrize("strength", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-@pytest.mark.parametrize(("told", "heart"), [(0.0, False), (0.3, True), (0.3, False), (1.0, True)])
+@pytest.mark.parametrize(
+    ("share", "replay_model"), [(0.0, False), (0.3, True), (0.3, False), (1.0, True)]
+)
 def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
-    backend: str, strength: float, told: float, heart: bool
+    backend: str, strength: float, share: float, replay_model: bool
 ) -> None:
     changes = {
         "backend": backend,
         "replay_weight": strength,
-        "replay_share": told,
-        "replay_model": heart,
+        "replay_share": share,
+        "replay_model": replay_model,
     }
     method, model, old = second_snapshot(CONFIG.with_changes(changes))
-    assert (method._replay_model is not None) == heart
-    teller = old if method._replay_model is None else method._replay_model.tables
+    assert (method._replay_model is not None) == replay_model
+    generator = old if method._replay_model is None else method._replay_model.tables
     weight = strength if strength <= 1 else 1 + (strength - 1) * SETTLED / len(NEW)
-    share = weight * len(PAST) / (weight * len(PAST) + len(NEW))
+    old_share = weight * len(PAST) / (weight * len(PAST) + len(NEW))
     model.expect(method.facts_per_entity(with_inverses(SECOND.train), SECOND))
     gradient = Gradient.like(model.tables)
     for part in gradient:
@@ -119,11 +121,11 @@ def test_new_facts_and_old_ones_weigh_as_many_as_they_are(
         part.touched.fill_(1)
     loss = method.penalty(model, gradient)
     leaves = [table.requires_grad_() for table in model.tables]
-    expected = expected_memory(model, old, teller)
-    assert loss == pytest.approx(share * expected.item(), rel=1e-3)
+    expected = expected_replay(model, old, generator)
+    assert loss == pytest.approx(old_share * expected.item(), rel=1e-3)
     flows = torch.autograd.grad(expected, leaves)
     for part, flow in zip(gradient, flows, strict=True):
-        wanted = (1 - share) + share * flow
+        wanted = (1 - old_share) + old_share * flow
         torch.testing.assert_close(part.values, wanted, rtol=1e-2, atol=2e-4)
 
 
@@ -170,7 +172,7 @@ def test_what_is_added_to_a_graph_of_rows_is_learned_at_once() -> None:
     assert (Evergreen(living).patience(FIRST), later.patience(SECOND)) == (5, 1)
 
 
-def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:
+def test_on_the_first_snapshot_there_is_nothing_to_replay() -> None:
     method, model = Evergreen(CONFIG), Model(CONFIG)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -179,16 +181,16 @@ def test_on_the_first_snapshot_there_is_nothing_to_ask_again() -> None:
     assert not any(part.touched.any() for part in gradient)
 
 
-def test_what_is_withdrawn_is_not_asked_again() -> None:
+def test_retracted_facts_are_not_replayed() -> None:
     method, _, _ = second_snapshot(CONFIG)
     method.retract(as_facts(PAST[1:]))
     assert method.state()["query_counts.queries"].tolist() == [[0, 0], [1, 1]]
 
 
-@pytest.mark.parametrize("profile", [True, False])
-def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
-    """Also where nothing is new: a lesson that only withdraws moves what it withdraws."""
-    config = CONFIG.with_changes({"query_counts": profile})
+@pytest.mark.parametrize("query_counts", [True, False])
+def test_retracted_facts_have_a_share_of_the_loss(query_counts: bool) -> None:
+    """Also where nothing is new: an update that only retracts moves what it retracts."""
+    config = CONFIG.with_changes({"query_counts": query_counts})
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -206,25 +208,25 @@ def test_what_is_withdrawn_has_a_share_of_the_loss(profile: bool) -> None:
     assert float(gradient.entity.values.mean()) == pytest.approx(share, abs=0.01)
 
 
-def test_without_a_profile_what_is_withdrawn_is_not_recollected() -> None:
+def test_no_pseudo_query_is_of_a_retracted_fact() -> None:
     method, model, _ = second_snapshot(CONFIG.with_changes({"query_counts": False}))
-    withdrawn = as_facts(PAST[:2])
-    asked = {tuple(question) for question in method._queries.queries.tolist()}
-    method.retract(withdrawn)
+    retracted = as_facts(PAST[:2])
+    asked = {tuple(query) for query in method._queries.queries.tolist()}
+    method.retract(retracted)
     method.begin(model, SECOND)
-    left = {tuple(question) for question in method._queries.queries.tolist()}
-    gone = {tuple(question) for question in with_inverses(withdrawn)[:, :2].tolist()}
+    left = {tuple(query) for query in method._queries.queries.tolist()}
+    gone = {tuple(query) for query in with_inverses(retracted)[:, :2].tolist()}
     assert gone & asked
     assert left == asked - gone
 
 
-def test_without_a_profile_it_works_row_by_row() -> None:
+def test_without_query_counts_it_supports_partial_updates() -> None:
     assert Evergreen(CONFIG.with_changes({"query_counts": False})).supports_partial_updates
     assert not Evergreen(CONFIG).supports_partial_updates
 
 
 @pytest.mark.parametrize(("facts", "asked"), [(2, 30), (100, 50), (10**6, 5000)])
-def test_what_is_recollected_is_bounded_by_what_is_new(
+def test_pseudo_queries_are_bounded_by_new_facts(
     facts: int, asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
@@ -255,9 +257,9 @@ def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:
     assert not any(name.startswith("optimizer") for name in fresh)
 
 
-def rivals() -> GrowingGraph:
-    """First a ring of 40 entities; then two newcomers that many of these lead to, in the same
-    relations: they seem to answer the questions of the others, too."""
+def competing_graph() -> GrowingGraph:
+    """First a ring of 40 entities; then two new entities that many of these lead to, in the
+    same relations: they seem to answer the queries of the others, too."""
     ring = [(k, 0, (k + 1) % 40) for k in range(40)] + [(k, 2, (k + 7) % 40) for k in range(40)]
     led = [(k, 0, 40) for k in range(0, 40, 2)] + [(k, 2, 41) for k in range(0, 40, 2)]
     return made_of(
@@ -273,14 +275,14 @@ def rivals() -> GrowingGraph:
         {"query_counts": False},
         {"score": "rotate", "loss": "sampled", "negatives": 16, "learning_rate": 0.1},
     ],
-    ids=["told by heart", "held without a profile", "told"],
+    ids=["replay", "pseudo-queries", "sampled loss"],
 )
-def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) -> None:
-    """The first snapshot's facts, asked again among all entities once the second is learned."""
+def test_old_answers_survive_new_entities_that_compete_with_them(base: dict[str, object]) -> None:
+    """The first snapshot's facts, ranked among all entities once the second is learned."""
     learning = {"dim": 32, "batch_size": 40, "max_epochs": 60, "patience": 60, "n3": 0.0}
-    config = paper_config().with_changes({**EVERGREEN, **learning, **base})
+    config = configure({**learning, **base}, "evergreen")
     kept, lost = (
-        Loop(rivals(), config.with_changes({"replay_weight": strength}))
+        Loop(competing_graph(), config.with_changes({"replay_weight": strength}))
         .run()
         .results.protocols["current"]
         .matrix
@@ -292,9 +294,9 @@ def test_old_answers_survive_newcomers_that_rival_them(base: dict[str, object]) 
 
 
 @pytest.mark.parametrize("old", [1, 50])
-@pytest.mark.parametrize(("told", "asked"), [(1.0, 9), (0.4, 4)])
-def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: int) -> None:
-    config = CONFIG.with_changes({"replay_queries": 7, "replay_share": told})
+@pytest.mark.parametrize(("share", "size"), [(1.0, 9), (0.4, 4)])
+def test_a_step_replays_no_more_however_much_is_old(share: float, size: int, old: int) -> None:
+    config = CONFIG.with_changes({"replay_queries": 7, "replay_share": share})
     method, model = Evergreen(config), Model(config)
     facts = as_facts([(k, 0, k + 1) for k in range(old)])
     first, second = (dataclasses.replace(snapshot, num_entities=60) for snapshot in (FIRST, SECOND))
@@ -303,11 +305,11 @@ def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: 
     method.grow(model, second)
     method.begin(model, dataclasses.replace(second, train=as_facts([(0, 0, 3)])))
     assert method._replay is not None
-    assert len(method._replay.facts(0)) == min(asked, 2 * old)
+    assert len(method._replay.facts(0)) == min(size, 2 * old)
 
 
 @pytest.mark.parametrize(
-    ("changes", "held", "size"),
+    ("changes", "distilled", "size"),
     [
         ({}, [], 300),
         ({"replay_share": 0.5}, [4], 525),
@@ -315,10 +317,10 @@ def test_a_step_tells_no_more_however_much_is_old(told: float, asked: int, old: 
         ({"query_counts": False}, [8], 750),
         ({"loss": "margin"}, [], 1500),
     ],
-    ids=["told", "half told", "held", "no profile", "no products"],
+    ids=["replayed", "half replayed", "distilled", "pseudo-queries", "margin loss"],
 )
-def test_fewer_new_facts_are_learned_beside_old_questions(
-    changes: dict[str, object], held: list[int], size: int, monkeypatch: pytest.MonkeyPatch
+def test_fewer_new_facts_are_learned_beside_old_queries(
+    changes: dict[str, object], distilled: list[int], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
     draw = QueryCounts.draw
@@ -336,7 +338,7 @@ def test_fewer_new_facts_are_learned_beside_old_questions(
     method.grow(model, SECOND)
     method.begin(model, SECOND)
     method.penalty(model, Gradient.like(model.tables))
-    assert asked == held
+    assert asked == distilled
     assert method.batch_size(10**6) == size
     method.end(model, SECOND)
     assert method.batch_size(10**6) == 1500
@@ -346,27 +348,27 @@ DISTANCE = CONFIG.with_changes({"score": "transe", "loss": "sampled", "n3": 0.0}
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
-@pytest.mark.parametrize("objective", ["softmax", "sampled", "margin"])
-@pytest.mark.parametrize("profile", [True, False])
-def test_a_profile_has_a_replay_model_and_without_one_products_are_held_and_all_else_told(
-    score: str, objective: str, profile: bool
+@pytest.mark.parametrize("loss", ["softmax", "sampled", "margin"])
+@pytest.mark.parametrize("query_counts", [True, False])
+def test_query_counts_have_a_replay_model_and_without_them_only_bilinear_softmax_is_distilled(
+    score: str, loss: str, query_counts: bool
 ) -> None:
-    changes = {"score": score, "loss": objective, "replay_queries": 5, "query_counts": profile}
+    changes = {"score": score, "loss": loss, "replay_queries": 5, "query_counts": query_counts}
     method, _, _ = second_snapshot(DISTANCE.with_changes(changes))
-    products = objective == "softmax" and score in {"complex", "distmult"}
-    assert (method._replay_model is not None) == profile
+    bilinear = loss == "softmax" and score in {"complex", "distmult"}
+    assert (method._replay_model is not None) == query_counts
     if method._replay_model is not None:
         assert method._replay_model.separate == (score not in {"complex", "distmult"})
-    assert (method._distillation is not None) == (products and not profile)
-    assert (method._replay is not None) == (profile or not products)
+    assert (method._distillation is not None) == (bilinear and not query_counts)
+    assert (method._replay is not None) == (query_counts or not bilinear)
 
 
 @pytest.mark.parametrize("gone", [1, 2])
 @pytest.mark.parametrize("changes", [{"dim": 16}, {"dim": 15, "score": "transe"}])
-def test_what_is_withdrawn_is_no_longer_known_by_replay_model(
+def test_the_replay_model_does_not_generate_retracted_facts(
     gone: int, changes: dict[str, object]
 ) -> None:
-    """(0, 0, ?) has four answers, and then fewer; only what is left is told."""
+    """(0, 0, ?) has four answers, and then fewer; only what is left is replayed."""
     many = as_facts([(0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4), (1, 0, 2), (2, 2, 3)])
     config = CONFIG.with_changes(changes)
     method, model = Evergreen(config), Model(config)
@@ -376,8 +378,8 @@ def test_what_is_withdrawn_is_no_longer_known_by_replay_model(
     method.grow(model, SECOND)
     method.begin(model, SECOND)
     assert method._replay is not None
-    told = {tuple(fact) for fact in method._replay.facts(0).tolist()}
-    assert told == {tuple(fact) for fact in with_inverses(many[gone:]).tolist()}
+    replayed = {tuple(fact) for fact in method._replay.facts(0).tolist()}
+    assert replayed == {tuple(fact) for fact in with_inverses(many[gone:]).tolist()}
 
 
 def test_what_was_kept_without_a_replay_model_goes_on_without_one() -> None:
@@ -403,9 +405,9 @@ def test_the_replay_model_is_carried_and_counted() -> None:
         assert not any(name.startswith("replay_model") for name in without)
 
 
-@pytest.mark.parametrize("profile", [True, False])
-def test_what_is_told_is_of_old_entities_and_the_same_each_time(profile: bool) -> None:
-    config = DISTANCE.with_changes({"batch_size": 2, "query_counts": profile})
+@pytest.mark.parametrize("query_counts", [True, False])
+def test_replayed_facts_are_of_old_entities_and_the_same_each_time(query_counts: bool) -> None:
+    config = DISTANCE.with_changes({"batch_size": 2, "query_counts": query_counts})
     one, other = (second_snapshot(config)[0]._replay for _ in range(2))
     assert one is not None
     assert other is not None
@@ -421,7 +423,7 @@ def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
     assert Evergreen(CONFIG.with_changes({"batch_size": 64})).batch_size(facts) == 64
 
 
-def test_without_a_profile_nothing_is_kept_but_counts_and_the_sums() -> None:
+def test_without_query_counts_only_fact_counts_and_the_sums_are_kept() -> None:
     graph = growing_graph()
     config = configure(
         {"dim": 8, "batch_size": 20, "max_epochs": 2, "query_counts": False}, "evergreen"

@@ -11,25 +11,26 @@ from lkge.data.snapshots import with_inverses
 from lkge.methods.ewc import Ewc
 from lkge.models.model import INFORM, Model, stream
 from lkge.models.parameters import Gradient, Parameters
-from lkge.testing.graphs import SETTINGS, growing_graph, lessons
+from lkge.testing.graphs import config_for, growing_graph, trained
 
 GRAPH = growing_graph()
-EWC = SETTINGS.with_changes({"method": "ewc"})
+EWC = config_for("ewc")
+ALPHA = EWC.get("regularization_weight")
 
 
 def one_fact_at_a_time(model: Model, index: int, sharing: int) -> Parameters:
     """Σ over facts of the squared gradient, by autograd, in float64."""
     snapshot = GRAPH.snapshots[index]
-    objective = MarginLoss(model.score, EWC.margin)
+    loss = MarginLoss(model.score, EWC.training.margin)
     total = model.tables.map(lambda table: torch.zeros_like(table, dtype=torch.float64))
-    generator = stream(EWC.seed, INFORM, index)
+    generator = stream(EWC.training.seed, INFORM, index)
     for batch in batches(
-        with_inverses(snapshot.train), EWC.batch_size, EWC.negatives, snapshot.num_entities,
-        generator, sharing,
+        with_inverses(snapshot.train), EWC.training.batch_size, EWC.training.negatives,
+        snapshot.num_entities, generator, sharing,
     ):  # fmt: skip
         for fact in batch.singly():
             gradient = Gradient.like(model.tables)
-            objective.add_gradient(model.tables, fact, gradient)
+            loss.add_gradient(model.tables, fact, gradient)
             for part, squares in zip(gradient, total, strict=True):
                 squares += part.values.double().square()
     return total
@@ -42,7 +43,7 @@ def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
 ) -> None:
     expected: Parameters | None = None
     config = EWC.with_changes({"backend": backend, "negatives_shared_by": sharing})
-    for snapshot, model, method in lessons(GRAPH, config):
+    for snapshot, model, method in trained(GRAPH, config):
         here = one_fact_at_a_time(model, snapshot.index, sharing)
         if expected is not None:
             before = expected.grown_to(here.map(torch.zeros_like))
@@ -56,7 +57,7 @@ def test_fisher_information_is_summed_over_single_facts_and_over_snapshots(
 
 
 def test_the_pull_is_alpha_times_fisher_times_the_square_of_the_move() -> None:
-    _, model, method = next(lessons(GRAPH, EWC))
+    _, model, method = next(trained(GRAPH, EWC))
     fisher = Parameters.from_named(method.state(), "fisher")
     old = model.tables.clone()
     method.grow(model, GRAPH.snapshots[1])
@@ -66,11 +67,11 @@ def test_the_pull_is_alpha_times_fisher_times_the_square_of_the_move() -> None:
     for part in gradient:
         part.touched[:] = 1
     loss = method.penalty(model, gradient)
-    expected = EWC.alpha * sum(float(table.double().sum()) for table in fisher) * 0.01
+    expected = ALPHA * sum(float(table.double().sum()) for table in fisher) * 0.01
     assert loss == pytest.approx(expected, rel=1e-4)
     for part, weights, rows in zip(gradient, fisher, old, strict=True):
         torch.testing.assert_close(
-            part.values[: len(rows)], 2 * EWC.alpha * weights * 0.1, rtol=1e-4, atol=1e-6
+            part.values[: len(rows)], 2 * ALPHA * weights * 0.1, rtol=1e-4, atol=1e-6
         )
         assert not part.values[len(rows) :].any()
 
@@ -78,13 +79,13 @@ def test_the_pull_is_alpha_times_fisher_times_the_square_of_the_move() -> None:
 def test_the_more_information_the_less_a_coordinate_moves() -> None:
     moves = []
     for alpha in (0.0, 1.0, 100.0):
-        course = lessons(GRAPH, EWC.with_changes({"regularization_weight": alpha}))
+        course = trained(GRAPH, EWC.with_changes({"regularization_weight": alpha}))
         before = next(course)[1].tables.entity.clone()
         moves.append(float((next(course)[1].tables.entity[: len(before)] - before).abs().sum()))
     assert moves[0] > moves[1] > moves[2]
 
 
 def test_it_carries_a_number_for_each_coordinate() -> None:
-    *_, (_, model, method) = lessons(GRAPH, EWC)
+    *_, (_, model, method) = trained(GRAPH, EWC)
     assert isinstance(method, Ewc)
     assert method.carried_bytes() == model.tables.nbytes

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
+from tests.backends.made import batch_of
 from tests.methods.hand_made import as_facts
-from tests.methods.inductive_graph import FACTS_OF_NEW, SETTINGS, SNAPSHOTS, begun, course
+from tests.methods.inductive_graph import FACTS_OF_NEW, SNAPSHOTS, begun, course, small_config
 from tests.methods.plain_encoders import listed
 
 from lkge.data.known_facts import KnownFacts
+from lkge.methods.inductive import renumbered
 from lkge.models.predictor import View
 from lkge.models.scores import SCORES
 from lkge.testing.graphs import made_of
@@ -25,7 +28,7 @@ def test_only_the_first_snapshot_is_learned(name: str) -> None:
     method, _ = begun(name)
     assert method.facts(SNAPSHOTS[0]).tolist() == SNAPSHOTS[0].train.tolist()
     assert len(method.facts(SNAPSHOTS[1])) == len(method.facts(SNAPSHOTS[2])) == 0
-    records = Loop(made_of(*SNAPSHOTS), SETTINGS.with_changes({"method": name})).run()
+    records = Loop(made_of(*SNAPSHOTS), small_config(name)).run()
     epochs = [record.epochs for record in records.results.snapshots]
     assert epochs[0] > 0
     assert epochs[1:] == [0, 0]
@@ -135,3 +138,28 @@ def test_the_seed_draws_the_neighbours(name: str) -> None:
     drawn = [listed(begun(name, max_neighbours=2, seed=seed)[0].near) for seed in (1, 1, 2, 3, 4)]
     assert drawn[0] == drawn[1]
     assert any(other != drawn[0] for other in drawn[2:])
+
+
+def test_a_batch_is_renumbered_by_its_distinct_entities_and_queries() -> None:
+    batch = batch_of(
+        ((7, 2, 3), [(4, True), (7, False)]),
+        ((3, 3, 7), [(3, True), (4, False)]),
+    )
+    distinct, seen = renumbered(batch, batch.facts[:, 1], batch.facts[:, 1] ^ 1)
+    named = [tuple(row) for row in distinct.tolist()]
+    assert len(set(named)) == len(named)
+    assert [(named[s], r, named[o]) for s, r, o in seen.facts.tolist()] == [
+        ((7, 2), 2, (3, 3)),
+        ((3, 3), 3, (7, 2)),
+    ]
+    assert [[named[c] for c in row] for row in seen.corruptions.tolist()] == [
+        [(4, 3), (7, 2)],
+        [(3, 2), (4, 3)],
+    ]
+    assert seen.corrupt_object is batch.corrupt_object
+    assert seen.facts.dtype == seen.corruptions.dtype == np.int32
+
+    distinct, seen = renumbered(batch, np.zeros(2, np.int32), np.zeros(2, np.int32))
+    assert distinct.tolist() == [[3, 0], [4, 0], [7, 0]]
+    assert seen.facts.tolist() == [[2, 2, 0], [0, 3, 2]]
+    assert seen.corruptions.tolist() == [[1, 2], [0, 1]]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
-from tests.backends.made import gradient_of
+from tests.backends.made import gradient_of, made_facts
 from tests.methods import plain_encoders as plain
 from tests.methods.inductive_graph import (
     PAST,
@@ -18,12 +19,17 @@ from tests.methods.inductive_graph import (
 from tests.methods.plain_python import Table, both_ways
 from torch import Tensor
 
-from lkge.methods.lan import Lan
-from lkge.methods.lan import Attention, Weighed
+from lkge.data.snapshots import no_facts, with_inverses
 from lkge.methods.inductive import Inductive
-from lkge.methods.lan import LEAST
+from lkge.methods.lan import Attention, Lan, Weighed, discounts, implications
+from lkge.methods.neighbours import Neighbourhoods
 from lkge.models.model import Model
 from lkge.models.predictor import RelationPredictor, TablePredictor
+
+MIN_DISCOUNT = Lan.Config(name="lan").min_discount
+FACTS = made_facts(3, 40, 12, 4)
+FACTS[:, 1] = np.where(FACTS[:, 1] == 4, 0, FACTS[:, 1])
+EDGES = with_inverses(FACTS)
 
 
 def implies(num_relations: int) -> Table:
@@ -58,7 +64,7 @@ def test_weights_are_those_of_the_formulas() -> None:
         for query in range(len(tables["relation"])):
             weighed = weigh_all(attention, query)
             for entity, (a, b) in enumerate(zip(weighed.starts, weighed.starts[1:], strict=False)):
-                expected = plain.lan_weights(entity, query, near, strengths, LEAST, tables)
+                expected = plain.lan_weights(entity, query, near, strengths, MIN_DISCOUNT, tables)
                 torch.testing.assert_close(weighed.weights[a:b], torch.tensor(expected))
 
 
@@ -120,7 +126,9 @@ def plain_rows(method: Inductive, model: Model, query: int) -> Tensor:
     """All entities as a query sees them, of length one."""
     near, tables = plain.listed(method.near), as_lists(model.tables)
     strengths = implies(len(tables["relation"]) // 2)
-    rows = [plain.lan_row(e, query, near, strengths, LEAST, tables) for e in range(len(near))]
+    rows = [
+        plain.lan_row(e, query, near, strengths, MIN_DISCOUNT, tables) for e in range(len(near))
+    ]
     return torch.tensor([plain.unit(row) for row in rows])
 
 
@@ -162,7 +170,7 @@ def test_the_gradient_is_that_of_the_plain_loss(neighbours: int) -> None:
             batch,
             rows["relation"],
             margin,
-            lambda e, q: plain.lan_row(e, q, near, strengths, LEAST, rows),
+            lambda e, q: plain.lan_row(e, q, near, strengths, MIN_DISCOUNT, rows),
         )
         own = plain.margin_loss(batch, rows["relation"], margin, lambda e, _: rows["entity"][e])
         return encoded + own
@@ -178,3 +186,39 @@ def test_both_backends_have_one_gradient() -> None:
         gradients.append(gradient_of(method.loss(model), model.tables, some_batch())[1])
     for mine, twin in zip(*gradients, strict=True):
         torch.testing.assert_close(mine.values, twin.values)
+
+
+def test_p_implies_q_as_often_as_entities_with_p_have_q() -> None:
+    found = implications(EDGES, 8)
+    for p in range(8):
+        for q in range(8):
+            assert float(found[p, q]) == pytest.approx(plain.implied(p, q, EDGES.tolist()))
+    used = [0, 1, 2, 3, 6, 7]
+    assert found[used, used].tolist() == [1] * 6
+    assert found[4:6].count_nonzero() == found[:, 4:6].count_nonzero() == 0
+    assert 0 < float(found[0, 2]) < 1
+    assert found[0, 2] != found[2, 0]
+
+
+def test_a_fact_that_comes_twice_counts_once() -> None:
+    assert torch.equal(implications(np.concatenate([EDGES, EDGES]), 8), implications(EDGES, 8))
+
+
+def test_nothing_follows_from_no_facts() -> None:
+    assert implications(no_facts(), 4).count_nonzero() == 0
+    assert len(discounts(Neighbourhoods.none(3), torch.zeros(4, 4), MIN_DISCOUNT)) == 0
+
+
+def test_a_neighbour_is_discounted_by_what_implies_it_most() -> None:
+    strengths = implications(EDGES[::9], 8)
+    near = Neighbourhoods.sampled(EDGES, 13, 5, np.random.default_rng(0))
+    found = discounts(near, strengths, MIN_DISCOUNT)
+    assert found.min() == pytest.approx(MIN_DISCOUNT)
+    for entity in range(13):
+        items = range(int(near.starts[entity]), int(near.starts[entity + 1]))
+        relations = {int(near.relations[item]) for item in items}
+        for item in items:
+            expected = plain.discount(
+                int(near.relations[item]), relations, strengths.tolist(), MIN_DISCOUNT
+            )
+            assert float(found[item]) == pytest.approx(expected)

@@ -20,7 +20,7 @@ Loss = Callable[..., float]
 ALPHA, BETA = 0.3, 0.7
 BASE = paper_config(dim=3, regularization_weight=ALPHA, autoencoder_weight=BETA)
 BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
-OMEGAS = pytest.mark.parametrize("omega", ["printed", "squared"])
+FORMS = pytest.mark.parametrize("form", ["linear", "squared"])
 EVERY_ENTITY, EVERY_RELATION = range(10), range(6)
 WITH_NEW_FACTS = ({0, 1, 2, 5, 6, 7, 9}, {0, 1, 4, 5})
 
@@ -53,22 +53,22 @@ def losses(scene: Scene, squared: bool = False) -> tuple[paper.Rows, Loss, Loss]
 
 
 @BACKENDS
-@OMEGAS
-def test_the_penalty_is_alpha_l_old_plus_beta_l_mae(backend: str, omega: str) -> None:
+@FORMS
+def test_the_penalty_is_alpha_l_old_plus_beta_l_mae(backend: str, form: str) -> None:
     """Eq. (12) with Eqs. (2), (5), (6), (10), (11), where a step touches every row."""
-    scene = second_snapshot(BASE.with_changes({"backend": backend, "regularization_form": omega}))
-    rows, l_old, l_mae = losses(scene, squared=omega == "squared")
+    scene = second_snapshot(BASE.with_changes({"backend": backend, "regularization_form": form}))
+    rows, l_old, l_mae = losses(scene, squared=form == "squared")
     value, gradient = penalty(scene, EVERY_ENTITY, EVERY_RELATION)
     assert value == pytest.approx(ALPHA * l_old(rows) + BETA * l_mae(rows), rel=1e-5)
     assert_is_slope(gradient, paper.slope(lambda at: ALPHA * l_old(at) + BETA * l_mae(at), rows))
 
 
 @BACKENDS
-@OMEGAS
-def test_a_step_pays_for_the_rows_that_it_touches(backend: str, omega: str) -> None:
+@FORMS
+def test_a_step_pays_for_the_rows_that_it_touches(backend: str, form: str) -> None:
     """Old rows outside batch and new facts neither cost nor move."""
-    scene = second_snapshot(BASE.with_changes({"backend": backend, "regularization_form": omega}))
-    rows, l_old, l_mae = losses(scene, squared=omega == "squared")
+    scene = second_snapshot(BASE.with_changes({"backend": backend, "regularization_form": form}))
+    rows, l_old, l_mae = losses(scene, squared=form == "squared")
     value, gradient = penalty(scene, [0, 8], [2])
     entities, relations = WITH_NEW_FACTS[0] | {0, 8}, WITH_NEW_FACTS[1] | {2}
     assert set(gradient.entity.rows().tolist()) == entities
@@ -122,12 +122,12 @@ def test_rows_without_any_fact_are_free(backend: str) -> None:
 
 
 @BACKENDS
-@OMEGAS
-def test_without_the_autoencoder_regularization_is_left(backend: str, omega: str) -> None:
+@FORMS
+def test_without_the_autoencoder_regularization_is_left(backend: str, form: str) -> None:
     scene = second_snapshot(
-        BASE.with_changes({"backend": backend, "regularization_form": omega, "autoencoder": False})
+        BASE.with_changes({"backend": backend, "regularization_form": form, "autoencoder": False})
     )
-    rows, l_old, _ = losses(scene, squared=omega == "squared")
+    rows, l_old, _ = losses(scene, squared=form == "squared")
     value, gradient = penalty(scene, EVERY_ENTITY, EVERY_RELATION)
     assert value == pytest.approx(ALPHA * l_old(rows), rel=1e-5)
     assert_is_slope(gradient, paper.slope(lambda at: ALPHA * l_old(at), rows))
@@ -135,14 +135,14 @@ def test_without_the_autoencoder_regularization_is_left(backend: str, omega: str
     assert alone.entity.rows().tolist() == [0]
 
 
-def test_the_two_readings_of_omega_differ() -> None:
+def test_the_two_forms_of_regularization_differ() -> None:
     values = [
         penalty(
-            second_snapshot(BASE.with_changes({"regularization_form": omega})),
+            second_snapshot(BASE.with_changes({"regularization_form": form})),
             EVERY_ENTITY,
             range(6),
         )[0]
-        for omega in ("printed", "squared")
+        for form in ("linear", "squared")
     ]
     assert values[0] > values[1] * 1.01
 

@@ -9,20 +9,20 @@ import torch
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.methods import Method
 from lkge.models.model import Model
-from lkge.testing.graphs import SETTINGS, growing_graph, lessons
+from lkge.testing.graphs import config_for, growing_graph, trained
 
 GRAPH = growing_graph()
 TRAIN = GRAPH.snapshots[0].train
 
 
-def taught(name: str) -> tuple[Model, Method]:
-    _, model, method = next(lessons(GRAPH, SETTINGS.with_changes({"method": name})))
+def first_trained(name: str) -> tuple[Model, Method]:
+    _, model, method = next(trained(GRAPH, config_for(name)))
     return model, method
 
 
 @pytest.mark.parametrize("name", ["lkge", "cwr", "evergreen"])
-def test_counts_fall_by_what_is_withdrawn_and_never_below_zero(name: str) -> None:
-    _, method = taught(name)
+def test_counts_fall_by_what_is_retracted_and_never_below_zero(name: str) -> None:
+    _, method = first_trained(name)
     before = {key: counts.clone() for key, counts in method.state().items()}
     method.retract(TRAIN[:4])
     edges = torch.from_numpy(with_inverses(TRAIN[:4])).long()
@@ -37,7 +37,7 @@ def test_counts_fall_by_what_is_withdrawn_and_never_below_zero(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["emr", "gem", "dicgrl"])
 def test_a_memory_loses_them(name: str) -> None:
-    _, method = taught(name)
+    _, method = first_trained(name)
     assert among(TRAIN[:4], method.state()["facts"].numpy()).all()
     method.retract(TRAIN[:4])
     left = method.state()["facts"].numpy()
@@ -46,17 +46,17 @@ def test_a_memory_loses_them(name: str) -> None:
 
 
 def test_retraining_no_longer_trains_on_them() -> None:
-    _, method = taught("re-train")
-    withdrawn = np.concatenate([TRAIN[:4], GRAPH.snapshots[0].valid[:2]])
-    method.retract(withdrawn)
-    assert not among(withdrawn, method.facts(GRAPH.snapshots[1])).any()
-    assert not among(withdrawn, method.validation(GRAPH.snapshots[1])).any()
+    _, method = first_trained("re-train")
+    retracted = np.concatenate([TRAIN[:4], GRAPH.snapshots[0].valid[:2]])
+    method.retract(retracted)
+    assert not among(retracted, method.facts(GRAPH.snapshots[1])).any()
+    assert not among(retracted, method.validation(GRAPH.snapshots[1])).any()
     assert len(method.facts(GRAPH.snapshots[1])) == 2 * len(TRAIN) - 4
 
 
 @pytest.mark.parametrize("name", ["mean", "lan"])
 def test_neighbourhoods_no_longer_contain_them(name: str) -> None:
-    _, method = taught(name)
+    _, method = first_trained(name)
 
     def neighbours() -> Facts:
         state = method.state()
@@ -65,8 +65,8 @@ def test_neighbourhoods_no_longer_contain_them(name: str) -> None:
         rows = torch.stack([subjects, state["relations"], state["others"]], dim=1)
         return rows.numpy().astype(np.int32)
 
-    before, withdrawn = neighbours(), with_inverses(TRAIN[:4])
-    assert among(withdrawn, before).any()
+    before, retracted = neighbours(), with_inverses(TRAIN[:4])
+    assert among(retracted, before).any()
     method.retract(TRAIN[:4])
-    assert not among(withdrawn, neighbours()).any()
-    assert np.array_equal(neighbours(), before[~among(before, withdrawn)])
+    assert not among(retracted, neighbours()).any()
+    assert np.array_equal(neighbours(), before[~among(before, retracted)])

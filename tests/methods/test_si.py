@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lkge.methods.si import DAMPING, Si, importance
+from lkge.methods.si import Si, importance
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
-from lkge.testing.graphs import SETTINGS, growing_graph
+from lkge.testing.graphs import config_for, growing_graph, train_snapshot
 
 GRAPH = growing_graph()
-SI = SETTINGS.with_changes({"method": "si", "regularization_weight": 1.0})
+SI = config_for("si", regularization_weight=1.0)
+DAMPING = SI.get("damping")
 
 
 class Watched(Si):
@@ -42,7 +43,7 @@ def test_importance_is_the_path_integral_of_the_loss_on_new_facts() -> None:
     model, method = Model(SI), Watched()
     expected = model.tables.map(torch.clone)
     for index in range(3):
-        study(model, method, GRAPH, index)
+        train_snapshot(model, method, GRAPH, index)
         kept = next(
             k + 1
             for k, (_, _, after) in enumerate(method.steps)
@@ -68,9 +69,9 @@ def test_importance_is_the_path_integral_of_the_loss_on_new_facts() -> None:
 def test_the_penalty_has_no_part_in_the_path() -> None:
     """With a pull so strong that it dominates, the noted gradient is still that of L_new."""
     model, method = Model(SI), Watched()
-    study(model, method, GRAPH, 0)
+    train_snapshot(model, method, GRAPH, 0)
     method._importance = method._importance.map(lambda table: table + 100)
-    study(model, method, GRAPH, 1)
+    train_snapshot(model, method, GRAPH, 1)
     gradient = Gradient.like(model.tables)
     method.grow(model, GRAPH.snapshots[2])
     method.begin(model, GRAPH.snapshots[2])
@@ -84,5 +85,5 @@ def test_the_penalty_has_no_part_in_the_path() -> None:
 def test_by_hand() -> None:
     path = torch.tensor([2.0, -1.0, 3.0])
     end, start = torch.tensor([1.0, 1.0, 0.5]), torch.tensor([0.0, 0.0, 0.5])
-    found = importance(path, end, start).tolist()
+    found = importance(path, end, start, DAMPING).tolist()
     assert found == pytest.approx([2 / (1 + DAMPING), 0, 3 / DAMPING])
