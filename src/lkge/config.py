@@ -137,6 +137,10 @@ class MethodConfig(Section):
     name: str = setting("", "A name from `lkge methods`.")
 
 
+METHOD_CONFIGS: dict[str, type[MethodConfig]] = {}
+"""Method → the class of its settings; `lkge.methods.register` fills it."""
+
+
 class RunConfig(BaseModel):
     """Everything that decides the outcome of a run."""
 
@@ -151,16 +155,18 @@ class RunConfig(BaseModel):
         self, changes: Mapping[str, Any] = MappingProxyType({}), /, **more: Any
     ) -> Self:
         """A copy with some settings replaced. A name is `section.name`, or `name` alone where one
-        section has it; `dataset` and `method` alone are the names of these."""
+        section has it; `dataset` and `method` alone are the names of these. Another method begins
+        with the defaults of its own settings."""
         changes = {**changes, **more}
+        base = self._of_method(changes.get("method", changes.get("method.name", self.method.name)))
         parts: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         for key, value in changes.items():
-            section, name = self.place(key)
-            self._require_used(section, name, parts["training"].get("loss"), changes)
+            section, name = base.place(key)
+            base._require_used(section, name, changes)
             parts[section][name] = value
-        return self.model_copy(
+        return base.model_copy(
             update={
-                section: _changed(getattr(self, section), values, section)
+                section: _changed(getattr(base, section), values, section)
                 for section, values in parts.items()
                 if values
             }
@@ -211,6 +217,14 @@ class RunConfig(BaseModel):
             for section, values in self.to_dict().items()
         )
 
+    def _of_method(self, name: object) -> Self:
+        """The same with another method and its defaults."""
+        if name == self.method.name:
+            return self
+        if not isinstance(name, str) or name not in METHOD_CONFIGS:
+            raise SettingsError(f"method = {name!r}: no such method; `lkge methods` lists all")
+        return self.model_copy(update={"method": METHOD_CONFIGS[name](name=name)})
+
     def _fields(self, section: str) -> Mapping[str, Any]:
         fields: Mapping[str, Any] = type(getattr(self, section)).model_fields
         return fields
@@ -224,11 +238,9 @@ class RunConfig(BaseModel):
                 ):
                     yield section, name, getattr(part, name)
 
-    def _require_used(
-        self, section: str, name: str, loss: str | None, changes: Mapping[str, Any]
-    ) -> None:
+    def _require_used(self, section: str, name: str, changes: Mapping[str, Any]) -> None:
         """A setting that the chosen loss does not have is an error."""
-        chosen = changes.get("loss", changes.get("training.loss", loss or self.training.loss))
+        chosen = changes.get("loss", changes.get("training.loss", self.training.loss))
         losses = losses_of(type(getattr(self, section)), name)
         if chosen in LOSSES and chosen not in losses and name not in self.method.also_uses:
             raise SettingsError(
@@ -237,12 +249,14 @@ class RunConfig(BaseModel):
             )
 
     def _unknown(self, key: str) -> str:
-        own = [name for name in self._fields("method") if name != "name"]
-        method = self.method.name
-        of_method = f"{method} has {', '.join(own)}" if own else f"{method} has none of its own"
+        """The error for a setting that this run does not have: which methods have it, if any."""
+        name, method = key.removeprefix("method."), self.method.name
+        owners = [each for each, kind in METHOD_CONFIGS.items() if name in kind.model_fields]
+        own = [each for each in self._fields("method") if each != "name"]
+        whose = f"it belongs to {', '.join(owners)}; " if owners and name != "name" else ""
         return (
-            f"no setting {key!r} for method {method!r}: {of_method}; "
-            f"`lkge methods show {method}` lists all"
+            f"no setting {key!r} for method {method!r}: {whose}{method} has "
+            f"{', '.join(own) or 'none of its own'}; `lkge methods show {method}` lists them"
         )
 
 

@@ -40,6 +40,11 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def given_as(name: str) -> str:
+    """How a setting is written on the command line: its flag, or `--set` with its name."""
+    return option(name) if name in COMMON else f"--set {name}"
+
+
 def config_from(
     file: Path | None, flags: Mapping[str, Any], preset: str | None, *, living: bool = False
 ) -> RunConfig:

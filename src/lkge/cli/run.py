@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lkge.cli.flags import config_from, option, takes_settings
+from lkge.cli.flags import config_from, given_as, option, takes_settings
 from lkge.cli.output import (
     INTERRUPTED,
     AsJson,
@@ -27,7 +27,6 @@ from lkge.cli.output import (
 )
 from lkge.config import RunConfig
 from lkge.errors import RunError, SettingsError
-from lkge.studies.study import short_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,6 +70,8 @@ def command(
 
 def default_folder(config: RunConfig) -> Path:
     """`runs/<dataset>-<method>-<seed>`; a dataset given as a path lends its last name."""
+    from lkge.studies.study import short_name
+
     return (
         Path("runs")
         / f"{short_name(config.dataset.name)}-{config.method.name}-{config.training.seed}"
@@ -85,7 +86,7 @@ def resume_line(folder: Path, data: Path | None = None) -> str:
 
 def _refuse_beside_resume(flags: Mapping[str, Any], **others: object) -> None:
     named = [name for name, value in others.items() if value is not None]
-    given = [option(name) for name in (*flags, *named)]
+    given = [*map(given_as, flags), *map(option, named)]
     if given:
         raise SettingsError(
             f"--resume goes on with the settings of the run itself: leave out {', '.join(given)}"

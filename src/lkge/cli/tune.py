@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from lkge.cli.bench import SOME_FAILED, Jobs, stopped
-from lkge.cli.flags import config_from, option, takes_settings
+from lkge.cli.flags import config_from, given_as, takes_settings
 from lkge.cli.output import (
     AsJson,
     ConfigPath,
@@ -21,7 +21,6 @@ from lkge.cli.output import (
     say_error,
 )
 from lkge.errors import SettingsError
-from lkge.studies.study import short_name
 
 if TYPE_CHECKING:
     from lkge.config import RunConfig
@@ -89,6 +88,8 @@ def command(
 
 def default_folder(config: RunConfig) -> Path:
     """`runs/tune-DATASET-METHOD`."""
+    from lkge.studies.study import short_name
+
     return Path("runs") / f"tune-{short_name(config.dataset.name)}-{config.method.name}"
 
 
@@ -119,6 +120,6 @@ def chosen_line(search: Search, data: Path | None) -> str:
 
 def _refuse_tuned(flags: Mapping[str, Any], space: Mapping[str, Any]) -> None:
     places = {name: key for key in space for name in (key, key.partition(".")[2])}
-    given = [option(name) for name in flags if name in places]
+    given = [given_as(name) for name in flags if name in places]
     if given:
         raise SettingsError(f"{given[0]} is what is tuned here: leave it out, or choose --space")

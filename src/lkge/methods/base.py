@@ -28,7 +28,14 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from lkge.config import DatasetConfig, MethodConfig, ModelConfig, RunConfig, TrainingConfig
+from lkge.config import (
+    METHOD_CONFIGS,
+    DatasetConfig,
+    MethodConfig,
+    ModelConfig,
+    RunConfig,
+    TrainingConfig,
+)
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.errors import LkgeError, UnknownName
 from lkge.models.losses import Loss
@@ -176,6 +183,7 @@ def register(method: type[Method]) -> type[Method]:
         raise ValueError(f"its setting {twice[0]!r} has the name of another section's setting")
     if METHODS.setdefault(method.name, method) is not method:
         raise ValueError(f"two methods are named {method.name!r}")
+    METHOD_CONFIGS[method.name] = method.Config
     return method
 
 
