@@ -9,7 +9,7 @@ import pytest
 from lkge.config import RunConfig
 from lkge.methods import METHODS
 from lkge.testing import paper_config
-from lkge.testing.graphs import SETTINGS, course_of, growing_graph, made_of
+from lkge.testing.graphs import config_for, course_of, growing_graph, made_of
 
 GRAPH = growing_graph()
 
@@ -33,8 +33,11 @@ LIKE_FINE_TUNE_AT_FIRST = {"snapshot", "re-train", "pnn", "cwr", "si", "ewc", "g
 DIFFERENT_FROM_THE_START = {"lkge", "mean", "lan", "dicgrl", "evergreen"}
 
 
-def config_for(name: str, **changes: Any) -> RunConfig:
-    return SETTINGS.with_changes({"method": name, "memory_size": 20, **changes})
+def small_config(name: str, **changes: Any) -> RunConfig:
+    """The small config, with a small memory where the method has one."""
+    config = config_for(name)
+    memory = {"memory_size": 20} if config.has("memory_size") else {}
+    return config.with_changes({**memory, **changes})
 
 
 def test_every_method_is_placed() -> None:
@@ -45,8 +48,8 @@ def test_every_method_is_placed() -> None:
 
 @pytest.mark.parametrize("name", sorted(STRENGTH_ZERO))
 def test_at_strength_zero_a_method_is_fine_tune(name: str) -> None:
-    off = course_of(GRAPH, config_for(name, **STRENGTH_ZERO[name]))
-    fine_tune = course_of(GRAPH, config_for("fine-tune"))
+    off = course_of(GRAPH, small_config(name, **STRENGTH_ZERO[name]))
+    fine_tune = course_of(GRAPH, small_config("fine-tune"))
     if name == "dicgrl":  # its tables have the attention of relations besides
         off = [mine[: len(theirs)] for mine, theirs in zip(off, fine_tune, strict=True)]
     assert off == fine_tune
@@ -56,10 +59,11 @@ def test_at_strength_zero_a_method_is_fine_tune(name: str) -> None:
 def test_by_default_a_method_is_not_fine_tune(name: str) -> None:
     """GEM needs some epochs until a step would harm what it remembers."""
     changes = {"max_epochs": 20, "patience": 20} if name == "gem" else {}
-    defaults = paper_config()
-    strength = {"regularization_weight": defaults.alpha, "autoencoder_weight": defaults.beta}
-    mine = course_of(GRAPH, config_for(name, **strength, **changes))
-    theirs = course_of(GRAPH, config_for("fine-tune", **changes))
+    defaults = paper_config(method=name)
+    weights = ("regularization_weight", "autoencoder_weight")
+    strength = {weight: defaults.get(weight) for weight in weights if defaults.has(weight)}
+    mine = course_of(GRAPH, small_config(name, **strength, **changes))
+    theirs = course_of(GRAPH, small_config("fine-tune", **changes))
     assert mine[1] != theirs[1]
     assert mine[2] != theirs[2]
 
@@ -67,4 +71,4 @@ def test_by_default_a_method_is_not_fine_tune(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(LIKE_FINE_TUNE_AT_FIRST))
 def test_on_the_first_snapshot_it_is_fine_tune(name: str) -> None:
     first = made_of(GRAPH.snapshots[0])
-    assert course_of(first, config_for(name)) == course_of(first, config_for("fine-tune"))
+    assert course_of(first, small_config(name)) == course_of(first, small_config("fine-tune"))

@@ -90,15 +90,15 @@ def discount(p: int, relations: set[int], implies: Table, least: float) -> float
 def lan_weights(
     of: int, query: int, near: Near, implies: Table, least: float, tables: dict[str, Table]
 ) -> Vector:
-    """LAN: the weight of each neighbour of an entity, asked about a relation."""
+    """LAN: the weight of each neighbour of an entity, for a query relation."""
     relations = {relation for relation, _ in near[of]}
     logic = [implies[p][query] / discount(p, relations, implies, least) for p, _ in near[of]]
-    asked = [dot(row, tables["query"][query]) for row in tables["from_query"]]
+    projected = [dot(row, tables["query"][query]) for row in tables["from_query"]]
     exponentials = []
     for pair in near[of]:
         moved = transition(pair, tables["entity"], tables["transition"])
         key = [dot(row, moved) for row in tables["from_neighbour"]]
-        squashed = [math.tanh(a + b) for a, b in zip(asked, key, strict=True)]
+        squashed = [math.tanh(a + b) for a, b in zip(projected, key, strict=True)]
         exponentials.append(math.exp(dot(tables["vector"][0], squashed)))
     learned = [e / sum(exponentials) for e in exponentials]
     if not sum(logic):

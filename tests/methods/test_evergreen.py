@@ -79,12 +79,12 @@ def test_many_validation_facts_are_sampled_the_same_in_each_epoch() -> None:
     snapshot = dataclasses.replace(FIRST, valid=facts)
     assert np.array_equal(Evergreen(CONFIG).validation(snapshot), facts)
     few = CONFIG.with_changes({"max_validation_facts": 15})
-    asked, again = (Evergreen(few).validation(snapshot) for _ in range(2))
+    sample, again = (Evergreen(few).validation(snapshot) for _ in range(2))
     other = Evergreen(few.with_changes({"seed": 12})).validation(snapshot)
-    assert np.array_equal(asked, again)
-    assert not np.array_equal(asked, other)
-    assert len(np.unique(asked, axis=0)) == 15
-    assert set(map(tuple, asked.tolist())) <= set(map(tuple, facts.tolist()))
+    assert np.array_equal(sample, again)
+    assert not np.array_equal(sample, other)
+    assert len(np.unique(sample, axis=0)) == 15
+    assert set(map(tuple, sample.tolist())) <= set(map(tuple, facts.tolist()))
 
 
 def test_entities_are_as_well_known_as_old_and_new_facts_make_them() -> None:
@@ -211,13 +211,13 @@ def test_retracted_facts_have_a_share_of_the_loss(query_counts: bool) -> None:
 def test_no_pseudo_query_is_of_a_retracted_fact() -> None:
     method, model, _ = second_snapshot(CONFIG.with_changes({"query_counts": False}))
     retracted = as_facts(PAST[:2])
-    asked = {tuple(query) for query in method._queries.queries.tolist()}
+    before = {tuple(query) for query in method._queries.queries.tolist()}
     method.retract(retracted)
     method.begin(model, SECOND)
     left = {tuple(query) for query in method._queries.queries.tolist()}
     gone = {tuple(query) for query in with_inverses(retracted)[:, :2].tolist()}
-    assert gone & asked
-    assert left == asked - gone
+    assert gone & before
+    assert left == before - gone
 
 
 def test_without_query_counts_it_supports_partial_updates() -> None:
@@ -225,9 +225,9 @@ def test_without_query_counts_it_supports_partial_updates() -> None:
     assert not Evergreen(CONFIG).supports_partial_updates
 
 
-@pytest.mark.parametrize(("facts", "asked"), [(2, 30), (100, 50), (10**6, 5000)])
+@pytest.mark.parametrize(("facts", "size"), [(2, 30), (100, 50), (10**6, 5000)])
 def test_pseudo_queries_are_bounded_by_new_facts(
-    facts: int, asked: int, monkeypatch: pytest.MonkeyPatch
+    facts: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
 
@@ -240,7 +240,7 @@ def test_pseudo_queries_are_bounded_by_new_facts(
         CONFIG.with_changes({"query_counts": False, "replay_queries": 30})
     )
     method.begin(model, dataclasses.replace(SECOND, train=np.zeros((facts, 3), dtype=np.int32)))
-    assert sizes[-1] == asked
+    assert sizes[-1] == size
 
 
 def test_the_sums_of_adagrad_go_on_with_the_rows() -> None:
@@ -322,12 +322,12 @@ def test_a_step_replays_no_more_however_much_is_old(share: float, size: int, old
 def test_fewer_new_facts_are_learned_beside_old_queries(
     changes: dict[str, object], distilled: list[int], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
+    drawn: list[int] = []
     draw = QueryCounts.draw
     monkeypatch.setattr(
         QueryCounts,
         "draw",
-        lambda self, size, generator: asked.append(size) or draw(self, size, generator),
+        lambda self, size, generator: drawn.append(size) or draw(self, size, generator),
     )
     config = CONFIG.with_changes({"replay_queries": 8, **changes})
     method, model = Evergreen(config), Model(config)
@@ -338,7 +338,7 @@ def test_fewer_new_facts_are_learned_beside_old_queries(
     method.grow(model, SECOND)
     method.begin(model, SECOND)
     method.penalty(model, Gradient.like(model.tables))
-    assert asked == distilled
+    assert drawn == distilled
     assert method.batch_size(10**6) == size
     method.end(model, SECOND)
     assert method.batch_size(10**6) == 1500

@@ -120,9 +120,9 @@ def test_what_cannot_be_done_is_said(name: str) -> None:
 @pytest.mark.parametrize("backend", ["numba", "torch"])
 def test_every_query_is_ranked_whatever_was_trained(name: str, backend: str) -> None:
     *_, (method, model) = course(name, backend=backend)
-    asked = [(s, r, o) for r in range(8) for s, o in [(0, 3), (4, 9), (9, 10), (6, 8)]]
+    queries = [(s, r, o) for r in range(8) for s, o in [(0, 3), (4, 9), (9, 10), (6, 8)]]
     answers = KnownFacts.build([snapshot.train for snapshot in SNAPSHOTS])
-    ranks = method.predictor(model).ranks(as_facts(asked), [View(11, 2)], answers)
+    ranks = method.predictor(model).ranks(as_facts(queries), [View(11, 2)], answers)
     assert ranks.shape == (32, 1)
     assert ((ranks >= 1) & (ranks <= 11)).all()
 

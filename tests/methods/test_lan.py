@@ -45,7 +45,7 @@ def attention_of(method: Inductive, model: Model) -> Attention:
 
 
 def weigh_all(attention: Attention, query: int) -> Weighed:
-    """All entities, asked about one relation."""
+    """All entities, for one query relation."""
     every = torch.arange(len(attention.near))
     return attention.weigh(every, torch.full_like(every, query))
 
@@ -113,13 +113,13 @@ def test_mixed_queries_are_weighed_like_one_at_a_time(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_subjects_are_asked_about_r_and_candidates_about_its_inverse(backend: str) -> None:
+def test_subjects_are_encoded_for_r_and_candidates_for_its_inverse(backend: str) -> None:
     for method, model in course("lan", backend=backend):
         for relation in (2, 3, 4):
-            asked = at(method, model, relation)
-            assert asked.subject is not None
-            torch.testing.assert_close(asked.subject, plain_rows(method, model, relation))
-            torch.testing.assert_close(asked.entity, plain_rows(method, model, relation ^ 1))
+            predictor = at(method, model, relation)
+            assert predictor.subject is not None
+            torch.testing.assert_close(predictor.subject, plain_rows(method, model, relation))
+            torch.testing.assert_close(predictor.entity, plain_rows(method, model, relation ^ 1))
 
 
 def plain_rows(method: Inductive, model: Model, query: int) -> Tensor:
@@ -132,7 +132,7 @@ def plain_rows(method: Inductive, model: Model, query: int) -> Tensor:
     return torch.tensor([plain.unit(row) for row in rows])
 
 
-def test_a_question_is_answered_alike_whatever_was_asked_before() -> None:
+def test_a_query_has_the_same_answer_whatever_came_before() -> None:
     *_, (method, model) = course("lan")
     predictor = method.predictor(model)
     assert isinstance(predictor, RelationPredictor)

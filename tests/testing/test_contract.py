@@ -20,7 +20,7 @@ from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import Predictor, TablePredictor, View
 from lkge.testing import ContractBroken, check_method, contract
-from lkge.testing.graphs import SETTINGS
+from lkge.testing.graphs import config_for
 
 
 class Idle(Method):
@@ -209,7 +209,7 @@ class RecordsQueries(Remembering):
                     method.kept = np.concatenate([method.kept, facts[facts[:, 1] % 2 == 0]])
                 return super().ranks(facts, views, answers)
 
-        return Recording.of(self.inference_parameters(model), model.score, model.fused)
+        return Recording.of(self.inference_parameters(model), model.score, model.backend)
 
 
 class RanksFirst(Remembering):
@@ -222,7 +222,7 @@ class RanksFirst(Remembering):
             ) -> NDArray[np.float64]:
                 return np.ones((len(facts), len(views)))
 
-        return First.of(self.inference_parameters(model), model.score, model.fused)
+        return First.of(self.inference_parameters(model), model.score, model.backend)
 
 
 class KeepsRetracted(Remembering):
@@ -285,7 +285,7 @@ WRONG: list[tuple[type[Method], Callable[[RunConfig], None], str]] = [
     (Unseeded, contract.is_its_hooks, "the loop and the hooks"),
     (Secretive, contract.declares_what_it_carries, "does not declare"),
     (Understated, contract.declares_what_it_carries, "size of what is carried is wrong"),
-    (Boastful, contract.carries_rows_if_it_says_so, "carries 'count'"),
+    (Boastful, contract.carries_rows_if_it_says_so, "and 'count' has not"),
     (Stubborn, contract.can_retract, "after a retraction a row is not finite"),
     (Overgrown, contract.learns_any_growth, "not everything has a row"),
     (Broken, contract.learns_any_growth, "a row is not finite"),
@@ -315,7 +315,7 @@ def test_a_wrong_method_is_found_out(
 ) -> None:
     monkeypatch.setitem(METHODS, "wrong", method)
     with pytest.raises(ContractBroken, match=complaint):
-        check(SETTINGS.with_changes({"method": "wrong"}))
+        check(config_for("wrong"))
 
 
 def test_an_honest_method_passes_every_check(monkeypatch: pytest.MonkeyPatch) -> None:

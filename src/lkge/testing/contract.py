@@ -42,7 +42,7 @@ class ContractBroken(AssertionError):
 def learns_any_growth(config: RunConfig) -> None:
     """Whatever a snapshot brings, everything has a finite row, and every query is ranked."""
     for kind, graph in graphs.difficult_graphs().items():
-        place, examiner = f"on a graph with {kind!r}", Evaluator(graph)
+        place, evaluator = f"on a graph with {kind!r}", Evaluator(graph)
         for snapshot, model, method in trained(graph, config):
             for tables in (model.tables, method.inference_parameters(model)):
                 _require(
@@ -55,7 +55,7 @@ def learns_any_growth(config: RunConfig) -> None:
                     f"{place} a row is not finite",
                 )
             so_far = graph.snapshots[: snapshot.index + 1]
-            row = examiner.accuracies(method.predictor(model), snapshot.index, range(len(so_far)))
+            row = evaluator.accuracies(method.predictor(model), snapshot.index, range(len(so_far)))
             for past, cell in zip(so_far, row, strict=True):
                 for accuracy in cell.values():
                     _require(
@@ -227,7 +227,7 @@ def carries_rows_if_it_says_so(config: RunConfig) -> None:
     if not method_named(config.method.name)(config).supports_partial_updates:
         return
     for _, model, method in trained(GRAPH, config):
-        _require(not model.tables.extra, "a supports_partial_updates method learns more than rows")
+        _require(not model.tables.extra, "a method with partial updates learns more than rows")
         for name, rows in method.state().items():
             kind = name.rpartition(".")[2]
             _require(
