@@ -102,7 +102,7 @@ def test_a_run_killed_at_any_moment_ends_like_one_that_was_not(
     method: str, graph: Path, tmp_path: Path
 ) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
-    config = quick(method, max_epochs=EPOCHS, patience=EPOCHS).to_dict()
+    config = quick(method, max_epochs=EPOCHS, patience=EPOCHS).flat()
     words: Words = [LEARNER, graph, json.dumps(config)]
     chance = random.Random(method)
 

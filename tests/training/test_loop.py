@@ -12,17 +12,24 @@ from tests.training.made import bytes_of, made_graph, names_of, quick, without_s
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.errors import UnknownName
-from lkge.evaluation.ranking import Evaluator
+from lkge.evaluation.ranking import Evaluator, Validator
 from lkge.evaluation.results import PROTOCOLS
 from lkge.methods import METHODS, Method
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.training.events import Event, RunFinished, RunStarted, SnapshotFinished, SnapshotStarted
+from lkge.training.events import (
+    EpochFinished,
+    Event,
+    RunFinished,
+    RunStarted,
+    SnapshotFinished,
+    SnapshotStarted,
+)
 from lkge.training.loop import Learned, Loop
 
 STEP = ["penalty", "adjust", "after_step"]
-ASKED_AGAIN = ("served", "served")
+ASKED_AGAIN = ("inference", "inference")
 FACTS_TRAINED = {
     "re-train": [24, 48, 72],
     "emr": [24, 48, 72],
@@ -40,7 +47,7 @@ class Recorder(Method):
     """Fine-tune that notes every call, every snapshot that it is shown, and its tables."""
 
     name = "recorder"
-    summary = "notes what it is told"
+    summary = "notes every call"
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -87,7 +94,7 @@ class Recorder(Method):
         self.ended.append(model.tables.clone())
 
     def inference_parameters(self, model: Model) -> Parameters:
-        self.calls.append("served")
+        self.calls.append("inference")
         return super().inference_parameters(model)
 
     def _note(self, call: str, snapshot: Snapshot) -> None:
@@ -118,15 +125,15 @@ def with_snapshot(graph: GrowingGraph, changed: Snapshot) -> GrowingGraph:
 @pytest.mark.usefixtures("recorder")
 def test_the_hooks_are_called_in_their_documented_order() -> None:
     method, _ = recorded(made_graph(), max_epochs=2, patience=9)
-    epoch = [*STEP, *STEP, "served"]
-    learning = ["begin", "facts", "validation", *epoch, *epoch, "end", "served"]
-    later = ["grow", "served", *learning]
-    told = [
+    epoch = [*STEP, *STEP, "inference"]
+    learning = ["begin", "facts", "validation", *epoch, *epoch, "end", "inference"]
+    later = ["grow", "inference", *learning]
+    called = [
         call
         for call, following in pairwise([*method.calls, ""])
         if (call, following) != ASKED_AGAIN
     ]
-    assert told == ["grow", *learning, *later, *later]
+    assert called == ["grow", *learning, *later, *later]
     assert method.idle_steps == 0
 
 
@@ -152,7 +159,8 @@ def test_no_test_fact_bears_on_what_is_learned(method: str) -> None:
     one, other = (Loop(each, quick(method)).run() for each in (graph, blind))
     assert bytes_of(one.tables) == bytes_of(other.tables)
     assert math.isnan(other.results.mrr)
-    assert 0 < one.results.mrr <= 1
+    last = Evaluator(graph).accuracies(other.predictor, 2, [0, 1, 2])
+    assert one.results.mrr == pytest.approx(np.mean([cell["paper"].mrr for cell in last]))
 
 
 @pytest.mark.usefixtures("recorder")
@@ -177,7 +185,7 @@ def test_forward_transfer_is_measured_before_training() -> None:
 
 
 @pytest.mark.usefixtures("recorder")
-def test_the_best_tables_are_handed_to_the_end_and_served() -> None:
+def test_the_best_tables_are_handed_to_the_end_and_used_for_inference() -> None:
     method, learned = recorded(made_graph(), max_epochs=9, patience=1)
     assert bytes_of(learned.tables) == bytes_of(method.ended[-1])
     assert any(r.best_epoch < r.epochs for r in learned.results.snapshots)
@@ -238,15 +246,27 @@ def test_the_validation_mrr_is_of_the_facts_that_selected() -> None:
     graph = made_graph()
     mute = dataclasses.replace(graph.snapshots[1], valid=no_facts())
     for method, is_there in (("re-train", True), ("fine-tune", False)):
-        results = Loop(with_snapshot(graph, mute), quick(method)).run().results
-        assert math.isnan(results.snapshots[1].valid_mrr) is not is_there
-        assert 0 < results.snapshots[0].valid_mrr <= 1
+        events: list[Event] = []
+        loop = Loop(with_snapshot(graph, mute), quick(method), listener=events.append)
+        first, second, _ = loop.run().results.snapshots
+        assert math.isnan(second.valid_mrr) is not is_there
+        for record in (first, second) if is_there else (first,):
+            assert record.valid_mrr == max(
+                event.valid_mrr
+                for event in events
+                if isinstance(event, EpochFinished) and event.snapshot == record.index
+            )
 
 
 def test_what_is_kept_of_all_validation_facts_is_measured() -> None:
-    first, *later = Loop(made_graph(), quick(max_epochs=9)).run().results.snapshots
+    graph = made_graph()
+    learned = Loop(graph, quick(max_epochs=9)).run()
+    first, *later = learned.results.snapshots
     assert first.union_valid_mrr == pytest.approx(first.valid_mrr)
-    assert all(0 < record.union_valid_mrr <= 1 for record in later)
+    validator = Validator(graph.snapshots)
+    each = [validator.mrr(learned.predictor, s.valid, s) for s in graph.snapshots]
+    assert later[-1].valid_mrr == pytest.approx(each[-1])
+    assert later[-1].union_valid_mrr == pytest.approx(np.mean(each))
     assert all(record.union_valid_mrr != record.valid_mrr for record in later)
 
 
@@ -297,6 +317,6 @@ def test_time_is_that_of_learning_not_of_examination(monkeypatch: pytest.MonkeyP
     assert [record.validation_seconds for record in results.snapshots] == [0.0] * 3
 
 
-def test_an_unknown_method_is_told_with_the_nearest() -> None:
+def test_an_unknown_method_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="'lkge'"):
         Loop(made_graph(), quick("lkgee"))
