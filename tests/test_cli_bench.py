@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ datasets = ["brick"]
 backend = "torch"
 [systems.fine-tune]
 [systems.lkge]
-settings = { alpha = 0.1 }
+settings = { regularization_weight = 0.1 }
 [systems."lkge:no-transfer"]
 settings = { transfer = false }
 """
@@ -54,20 +55,40 @@ def lkge(*words: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-def test_methods_are_listed_in_the_order_of_the_paper_then_the_others(
+def test_methods_are_listed_with_the_default_first_then_as_in_the_paper(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     methods = json.loads(lkge("methods", "--json").stdout)
     names = [each["name"] for each in methods]
-    assert set(names) == set(METHODS)
-    assert (names[0], names[-2:]) == ("snapshot", ["lkge", "evergreen"])
-    lkge_itself = methods[-2]
-    assert lkge_itself["keeps"] == METHODS["lkge"].keeps
-    assert lkge_itself["tunes"]["alpha"] == [0.01, 0.1, 1.0]
+    assert sorted(names) == sorted(METHODS)
+    assert names[:4] == ["evergreen", "snapshot", "re-train", "fine-tune"]
+    of_lkge = methods[names.index("lkge")]
+    assert of_lkge["keeps"] == METHODS["lkge"].keeps
+    weight = of_lkge["settings"][0]
+    assert (weight["name"], weight["grid"]) == ("regularization_weight", [0.01, 0.1, 1.0])
     table = lkge("methods").stdout
     assert all(name in table for name in METHODS)
     assert METHODS["snapshot"].summary in table
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_a_method_shows_all_of_its_settings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    fields = [field for field in METHODS[name].Config.model_fields if field != "name"]
+    shown = json.loads(lkge("methods", "show", name, "--json").stdout)
+    assert [each["name"] for each in shown["settings"]] == fields
+    assert all(each["description"] for each in shown["settings"])
+    text = lkge("methods", "show", name).stdout
+    assert METHODS[name].summary in text
+    assert all(f"method.{field}" in text for field in fields)
+    assert fields or "no settings of its own" in text
+
+
+def test_an_unknown_method_is_an_error_with_the_nearest_name() -> None:
+    refused = lkge("methods", "show", "evergren")
+    assert refused.exit_code == 2
+    assert "'evergreen'" in refused.stderr
 
 
 @pytest.mark.usefixtures("fake_program", "no_drawing")
@@ -111,7 +132,7 @@ def test_parts_of_a_study_can_be_chosen(study: Path) -> None:
 
 
 @pytest.mark.usefixtures("fake_program", "no_drawing")
-def test_a_failure_is_told_at_the_end_and_the_rest_is_there(study: Path) -> None:
+def test_a_failure_is_reported_at_the_end_and_the_rest_is_there(study: Path) -> None:
     study.write_text(STUDY + "on.brick = { margin = 13.0 }\n", encoding="utf-8")
     done = lkge("bench", study, "--out", "out")
     assert done.exit_code == 1
@@ -127,10 +148,10 @@ def test_a_failure_is_told_at_the_end_and_the_rest_is_there(study: Path) -> None
 @pytest.mark.usefixtures("fake_program", "no_drawing")
 def test_kept_results_with_other_settings_are_an_error(study: Path) -> None:
     assert lkge("bench", study, "--methods", "lkge", "--out", "out").exit_code == 0
-    study.write_text(STUDY.replace("alpha = 0.1", "alpha = 0.5"), encoding="utf-8")
+    study.write_text(STUDY.replace("weight = 0.1", "weight = 0.5"), encoding="utf-8")
     refused = lkge("bench", study, "--out", "out")
     assert refused.exit_code == 2
-    for fragment in ("out/brick-lkge-11.json", "alpha = 0.1", "0.5", "move it away"):
+    for fragment in ("out/brick-lkge-11.json", "weight = 0.1", "0.5", "move it away"):
         assert fragment in refused.stderr
     assert len(list(Path("out").glob("*.json"))) == 1
 
@@ -145,7 +166,7 @@ def test_kept_results_with_other_settings_are_an_error(study: Path) -> None:
         (["paper", "--jobs", "0"], "jobs"),
     ],
 )
-def test_what_does_not_exist_is_told_before_anything_runs(
+def test_what_does_not_exist_is_an_error_before_anything_runs(
     study: Path, words: list[str], fragment: str
 ) -> None:
     refused = lkge("bench", *words)
@@ -200,16 +221,16 @@ def test_tune_prints_validation_figures_and_the_command_but_no_test_figure(study
     assert done.exit_code == 0, done.stderr
     assert Path("runs/tune-brick-ewc/tune.json").is_file()
     table, command = done.stdout.split("Chosen by validation facts alone.")
-    valid = [0.1 + alpha / 10 + 0.001 + 0.02 for alpha in (0.01, 0.1, 1.0)]
+    valid = [0.1 + weight / 10 + 0.02 for weight in (0.01, 0.1, 1.0)]
     for figure in valid:
         assert f"{figure:.4f}" in table
         assert f"{0.9 - figure:.3f}" not in done.stdout
-    assert command.split() == [
+    assert shlex.split(command) == [
         *("lkge", "run", "--dataset", "brick", "--method", "ewc", "--seed", "11"),
-        *("--alpha", "1.0", "--backend", "torch"),
+        *("--set", 'training.backend="torch"', "--set", "method.regularization_weight=1.0"),
     ]
     again = lkge("tune", "--method", "ewc", "--dataset", "brick", "--backend", "torch", "--json")
-    assert json.loads(again.stdout)["best"]["choice"] == {"regularization_weight": 1.0}
+    assert json.loads(again.stdout)["best"]["choice"] == {"method.regularization_weight": 1.0}
 
 
 @pytest.mark.usefixtures("fake_program")
@@ -220,14 +241,20 @@ def test_tune_over_the_base_model_with_a_file_of_settings(study: Path) -> None:
     done = lkge("tune", *words, "--space", "base", "--trials", "2", "--json")
     tree = json.loads(done.stdout)
     assert len(tree["trials"]) == 2
-    assert set(tree["best"]["choice"]) == {"learning_rate", "batch_size", "dim"}
-    assert (tree["settings"]["method"], tree["settings"]["margin"]) == ("gem", 2.0)
+    assert set(tree["best"]["choice"]) == {
+        *("training.learning_rate", "training.batch_size", "model.dim"),
+    }
+    config = tree["settings"]
+    assert (config["method"]["name"], config["training"]["margin"]) == ("gem", 2.0)
 
 
 def test_what_is_tuned_is_not_given(study: Path) -> None:
-    refused = lkge("tune", "--method", "ewc", "--alpha", "0.3")
-    assert refused.exit_code == 2
-    assert "--alpha is what is tuned here" in refused.stderr
+    for name in ("regularization_weight", "method.regularization_weight"):
+        refused = lkge("tune", "--method", "ewc", "--set", f"{name}=0.3")
+        assert refused.exit_code == 2
+        assert f"--set {name} is what is tuned here" in refused.stderr
+    refused = lkge("tune", "--method", "ewc", "--space", "base", "--dim", "8")
+    assert "--dim is what is tuned here" in refused.stderr
 
 
 @pytest.mark.usefixtures("no_drawing")
@@ -248,4 +275,4 @@ def test_a_real_study_of_a_few_facts(study: Path) -> None:
     assert (system["dataset"], system["snapshots"]) == ("ring", 2)
     kept = json.loads(Path("out/ring-lkge-11.json").read_text(encoding="utf-8"))
     wanted = paper_config(dataset="./ring", dim=8, max_epochs=2, batch_size=64, backend="torch")
-    assert kept["settings"] == wanted.to_dict()
+    assert kept["config"] == wanted.to_dict()
