@@ -135,7 +135,8 @@ def config_or_preset(
         raise SettingsError(
             f"config leaves nothing to the preset {preset!r}; leave one of them out"
         )
-    return config.with_changes(changes)
+    method = changes.get("method", changes.get("method.name", config.method.name))
+    return _with_other_method(config, method).with_changes(changes)
 
 
 def preset_of(method: object, *, living: bool = False) -> str:
@@ -174,6 +175,13 @@ def with_method(name: object) -> RunConfig:
     if not isinstance(name, str):
         raise SettingsError(f"method = {name!r} must be a name; `lkge methods` lists them")
     return RunConfig(method=method_named(name).Config(name=name))
+
+
+def _with_other_method(config: RunConfig, name: object) -> RunConfig:
+    """The config for a method; its own settings have their defaults if it is another one."""
+    if name == config.method.name:
+        return config
+    return config.model_copy(update={"method": with_method(name).method})
 
 
 def from_tree(tree: Mapping[str, Any]) -> RunConfig:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.methods import METHODS
 from lkge.testing import paper_config
 
 MakeRun = Callable[..., Results]
@@ -16,6 +17,13 @@ MakeRun = Callable[..., Results]
 def make_run() -> MakeRun:
     """Made-up results that look like a real run, the same for the same arguments."""
     return _made_run
+
+
+def _made_config(method: str, **changes: Any) -> dict[str, Any]:
+    """The settings of a run; a method that is not installed has those of fine-tune."""
+    known = method if method in METHODS else "fine-tune"
+    config = paper_config(**changes, method=known)
+    return {**config.to_dict(), "method": {**config.to_dict()["method"], "name": method}}
 
 
 def _made_run(
@@ -48,7 +56,7 @@ def _made_run(
     return Results(
         dataset,
         method,
-        paper_config(method=method, seed=seed).with_changes(config).to_dict(),
+        _made_config(method, seed=seed, **config),
         tuple(
             SnapshotRecord(
                 index=i,

@@ -93,7 +93,8 @@ def test_the_whole_report(make_run: MakeRun, tmp_path: Path) -> None:
 def test_names_and_settings_are_escaped(make_run: MakeRun, tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     run = make_run(evil, '"><img src=x onerror=alert(1)>', snapshots=2)
-    run = replace(run, config={**run.config, "<i>k</i>": "<u>v</u>"})
+    training = {**run.config["training"], "<i>k</i>": "<u>v</u>"}
+    run = replace(run, config={**run.config, "training": training})
     write_page([run, make_run(evil)], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text("utf-8")
     tags = Reader(text).tags
@@ -128,7 +129,7 @@ def test_panels_hold_both_matrices_records_of_each_seed_and_settings(make_run: M
     text = page([make_run(seed=1), make_run(seed=2)], [])
     assert text.count('<table class="heat">') == 2
     assert "Snapshots, seed 2" in text
-    assert "<dt>seed</dt><dd>1, 2</dd>" in text
+    assert "<dt>training.seed</dt><dd>1, 2</dd>" in text
     assert text.count("--warmth:") == 2 * 15
     assert 'class="faint">0.117<' in text
 

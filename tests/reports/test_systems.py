@@ -6,12 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from lkge.config import EVERGREEN
+from lkge.configure import EVERGREEN
 from lkge.evaluation.results import ProtocolResult, Results
 from lkge.reports.systems import MEASURES, STATE, TIME, best_text, by_dataset, spread, systems_of
 
 MakeRun = Callable[..., Results]
 MRR = MEASURES["paper"][0]
+
+
+def without(run: Results, section: str, setting: str) -> Results:
+    """The results of a release that did not have the setting."""
+    part = {name: value for name, value in run.config[section].items() if name != setting}
+    assert part != run.config[section]
+    return replace(run, config={**run.config, section: part})
 
 
 def test_runs_that_differ_in_seed_and_place_are_one_system(make_run: MakeRun) -> None:
@@ -30,17 +37,24 @@ def test_variants_of_a_method_are_named_by_what_sets_them_apart(make_run: MakeRu
         make_run(regularization_weight=0.5, autoencoder_weight=1.0),
     ]
     names = [system.name for system in systems_of(runs)]
-    assert names == ["lkge", "lkge, no autoencoder", "lkge, alpha 0.5, beta 1.0"]
+    assert names == [
+        "lkge",
+        "lkge, no autoencoder",
+        "lkge, autoencoder weight 1.0, regularization weight 0.5",
+    ]
 
 
 def test_a_part_that_is_off_is_named_even_without_its_siblings(make_run: MakeRun) -> None:
     (system,) = systems_of([make_run(fine_tuning=False, regularization_weight=0.5)])
-    assert system.name == "lkge, no fine-tuning"
+    assert system.name == "lkge, no fine tuning"
 
 
 def test_a_preset_needs_no_words(make_run: MakeRun) -> None:
     runs = [make_run(**EVERGREEN), make_run(**{**EVERGREEN, "replay_queries": 7})]
-    assert [system.name for system in systems_of(runs)] == ["evergreen", "evergreen, questions 7"]
+    assert [system.name for system in systems_of(runs)] == [
+        "evergreen",
+        "evergreen, replay queries 7",
+    ]
 
 
 def test_the_score_is_enough_where_it_tells_all_variants_apart(make_run: MakeRun) -> None:
@@ -55,8 +69,7 @@ def test_the_score_is_enough_where_it_tells_all_variants_apart(make_run: MakeRun
 
 def test_a_setting_that_came_later_makes_no_other_system(make_run: MakeRun) -> None:
     new, old = make_run(seed=1), make_run(seed=2)
-    known = {name: value for name, value in old.config.items() if name != "memory"}
-    (system,) = systems_of([new, replace(old, config=known)])
+    (system,) = systems_of([new, without(old, "method", "regularization_form")])
     assert (system.name, system.seeds) == ("lkge", [1, 2])
 
 
@@ -64,9 +77,16 @@ def test_a_setting_that_came_later_and_is_another_now_tells_systems_apart(
     make_run: MakeRun,
 ) -> None:
     new, old = make_run(**EVERGREEN), make_run(**EVERGREEN)
-    known = {name: value for name, value in old.config.items() if name != "rivals"}
-    names = [system.name for system in systems_of([new, replace(old, config=known)])]
-    assert names == ["evergreen", "evergreen, rivals 1.0"]
+    old = without(old, "training", "candidate_fraction")
+    names = [system.name for system in systems_of([new, old])]
+    assert names == ["evergreen", "evergreen, candidate fraction 1.0"]
+
+
+def test_a_run_of_release_0_1_is_of_the_same_system(make_run: MakeRun) -> None:
+    new = make_run(seed=1, regularization_weight=0.5)
+    flat = {"dataset": "ENTITY", "method": "lkge", "seed": 2, "alpha": 0.5, "memory": 5000}
+    (system,) = systems_of([new, replace(new, config=flat)])
+    assert system.seeds == [1, 2]
 
 
 def test_a_reference_is_never_the_best(make_run: MakeRun) -> None:

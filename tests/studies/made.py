@@ -53,13 +53,14 @@ class RecordingObserver:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.seconds: dict[str, float] = {}
         self.most_at_once = 0
 
     def started(self, job: Job) -> None:
         self.lines.append(f"started {job.name}")
 
     def finished(self, job: Job, seconds: float) -> None:
-        assert seconds >= 0
+        self.seconds[job.name] = seconds
         self.lines.append(f"finished {job.name}")
 
     def failed(self, failure: Failure) -> None:

@@ -150,7 +150,8 @@ def test_variants_by_strength_are_named_by_it(tmp_path: Path, make_run: MakeRun)
     study = small_study()
     study = replace(study, specs={**study.specs, strong.name: strong})
     for cell in study.run_specs():
-        keep_made(tmp_path, cell, make_run("brick", mrr=cell.config.method.regularization_weight))
+        weight = cell.config.flat().get("method.regularization_weight", 0.05)
+        keep_made(tmp_path, cell, make_run("brick", cell.config.method.name, weight))
     text = written(tmp_path, study)
     weak, strong_row = (
         row(text, "## Variants", f"lkge, regularization weight {a}") for a in ("0.1", "1.0")

@@ -12,8 +12,10 @@ from tests.studies.made import keep_made, small_study
 from lkge.errors import RunError
 from lkge.evaluation.results import Results
 from lkge.studies.result_store import read_results, result_file, results_in, stored_runs
+from lkge.studies.study import study_named
 
 MakeRun = Callable[..., Results]
+ROOT = Path(__file__).parents[2]
 
 
 def test_kept_runs_are_found_with_any_seed_in_the_order_of_the_study(
@@ -61,6 +63,18 @@ def test_a_setting_that_came_later_had_its_default(tmp_path: Path, make_run: Mak
     assert len(stored_runs(study, tmp_path)) == 1
     with pytest.raises(RunError, match="regularization_form = 'linear'"):
         stored_runs(small_study({"regularization_form": "squared"}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folder", "study"),
+    [("paper", "paper"), ("beyond", "beyond"), ("small", str(ROOT / "benchmarks/small.toml"))],
+)
+def test_every_committed_run_is_a_run_of_its_study(folder: str, study: str) -> None:
+    """They were made by release 0.1, whose settings had other names and no sections."""
+    results = ROOT / "results" / folder
+    names = {run.name for run in stored_runs(study_named(study), results)}
+    assert names == {file.stem for file in results.glob("*.json")}
+    assert len(names) > 40
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"settings": {"colour": "red"}}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +15,14 @@ from lkge.cli import app
 from lkge.config import RunConfig
 from lkge.configure import EVERGREEN, configure
 from lkge.errors import RunError
-from lkge.studies.runner import Failure, Job, Running, run_arguments, run_jobs
+from lkge.studies.runner import (
+    SECONDS_BETWEEN_LOOKS,
+    Failure,
+    Job,
+    Running,
+    run_arguments,
+    run_jobs,
+)
 from lkge.testing import paper_config
 
 pytestmark = pytest.mark.usefixtures("fake_program")
@@ -36,8 +44,13 @@ def run(
 
 def test_all_are_made_and_not_more_at_once_than_wanted(tmp_path: Path) -> None:
     jobs = [job(tmp_path, name) for name in "abc"]
+    before = time.monotonic()
     failures, observer, kept = run(jobs, at_once=2)
+    whole = time.monotonic() - before
     assert failures == []
+    a, b, c = (observer.seconds[name] for name in "abc")
+    assert min(a, b, c) >= SECONDS_BETWEEN_LOOKS
+    assert min(a, b) + c <= whole
     assert sorted(kept) == ["a", "b", "c"]
     assert observer.most_at_once == 2
     assert observer.lines[:2] == ["started a", "started b"]
@@ -132,4 +145,4 @@ def test_the_words_of_a_run_lead_back_to_its_settings(
 
     monkeypatch.setattr("lkge.cli.run._anew", learn)
     CliRunner().invoke(app, run_arguments(wanted))
-    assert asked == [wanted]
+    assert [config.flat() for config in asked] == [wanted.flat()]

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lkge.config import RunConfig
 from lkge.configure import configure, flat_config
+from lkge.errors import UnknownName
 from lkge.evaluation.results import PROTOCOLS, ProtocolResult, Results, SnapshotRecord
 from lkge.provenance import codes_of
 from lkge.reports import text
@@ -205,7 +207,7 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
     off is always named.
     """
     siblings = [_identity(runs[0].config) for runs in variants if runs[0].method == run.method]
-    defaults = configure({"method": run.method}).flat()
+    defaults = _defaults(run.method)
     scores = {each.get("model.score") for each in siblings}
     by_score = 1 < len(scores) == len(siblings)
 
@@ -221,6 +223,14 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
         if is_named(name, value)
     ]
     return text.printable(", ".join([run.method, *named]))
+
+
+def _defaults(method: str) -> dict[str, Any]:
+    """The settings of a run that names only its method, which need not be installed."""
+    try:
+        return configure({"method": method}).flat()
+    except UnknownName:
+        return RunConfig().flat()
 
 
 def _choice(name: str, value: Any) -> str:
