@@ -86,7 +86,7 @@ def test_the_seed_decides_the_cut(source: Path, tmp_path: Path) -> None:
     assert facts("a", "0") == facts("b", "0") != facts("c", "1")
 
 
-def test_facts_that_stand_twice_are_told_on_stderr(source: Path, tmp_path: Path) -> None:
+def test_facts_that_stand_twice_are_reported_on_stderr(source: Path, tmp_path: Path) -> None:
     text = source.read_text(encoding="utf-8")
     source.write_text(text + text.splitlines()[0] + "\n", encoding="utf-8")
     result = built(source, tmp_path / "grown", "--json")
@@ -124,10 +124,10 @@ def test_an_unknown_dataset_is_one_line() -> None:
 def test_fetch_passes_the_address_on_and_says_where_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[tuple[str, str | None]] = []
+    calls: list[tuple[str, str | None]] = []
 
     def fetch(name: str, *, url: str | None, progress: Callable[[int, int | None], None]) -> Path:
-        asked.append((name, url))
+        calls.append((name, url))
         progress(5, None)
         progress(10, 10)
         return tmp_path / "dataset.zip"
@@ -135,7 +135,7 @@ def test_fetch_passes_the_address_on_and_says_where_it_is(
     monkeypatch.setattr("lkge.data.catalog.fetch", fetch)
     result = lkge("fetch", "FACT", "--url", "http://localhost/x.zip")
     assert result.exit_code == 0
-    assert asked == [("FACT", "http://localhost/x.zip")]
+    assert calls == [("FACT", "http://localhost/x.zip")]
     assert f"FACT is in {tmp_path / 'dataset.zip'}" in result.stdout
 
 

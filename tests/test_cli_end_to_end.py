@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lkge.cli import app
-from lkge.cli.flags import HELP
+from lkge.config import ModelConfig
 from lkge.models.scores import SCORES
 
 SMALL = ("--dim", "8", "--batch-size", "32", "--backend", "torch", "--method", "fine-tune")
@@ -42,7 +42,7 @@ def test_build_run_report(graph: Path, tmp_path: Path) -> None:
     assert learned.exit_code == 0, learned.stderr
     results = json.loads(learned.stdout)
     assert len(results["snapshots"]) == 3
-    assert results["settings"]["dim"] == 8
+    assert results["config"]["model"]["dim"] == 8
     for name in ("config.toml", "results.json", "log.jsonl", "index.html", "model.safetensors"):
         assert (run / name).stat().st_size > 0
     log = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
@@ -62,11 +62,11 @@ def test_every_score_is_run_by_its_name(graph: Path, tmp_path: Path, score: str)
     words = ("--out", tmp_path / "run", "--max-epochs", "2", "--json", *SMALL)
     learned = lkge("run", "--dataset", graph, "--score", score, *words)
     assert learned.exit_code == 0, learned.stderr
-    assert json.loads(learned.stdout)["settings"]["score"] == score
+    assert json.loads(learned.stdout)["config"]["model"]["score"] == score
 
 
 def test_the_help_names_every_score() -> None:
-    _, text = HELP["score"]
+    text = str(ModelConfig.model_fields["score"].description)
     assert sorted(text.rstrip(".").replace(" or ", ", ").split(", ")) == sorted(SCORES)
 
 

@@ -17,14 +17,12 @@ from typer.testing import CliRunner, Result
 from lkge.cli import app
 from lkge.cli.ask import bar
 from lkge.cli.grow import HELD_OUT, KEPT
-from lkge.config import EVERGREEN, LIVING, LIVING_PRESETS
+from lkge.configure import configure
 from lkge.living import open as open_graph
-from lkge.store import graph as store_graph
 from lkge.store.inbox import accept
 from lkge.store.locks import writing
-from lkge.store.records import Options
+from lkge.store.records import Options, StoreConfig
 from lkge.store.versions import Store
-from lkge.testing import paper_config
 
 SMALL = ("--dim", "8", "--batch-size", "32", "--backend", "torch", "--max-epochs", "3")
 
@@ -108,25 +106,23 @@ class TestInit:
         assert (first["kind"], first["entities"]) == ("init", 0)
 
     def test_settings_are_those_of_living_graphs_and_the_flags(self, tmp_path: Path) -> None:
-        config = written(tmp_path / "c.toml", "dim = 16\nseed = 5\n")
-        made = tree("init", tmp_path / "KG", "--config", config, "--dim", "8")
-        expected = {**EVERGREEN, **LIVING_PRESETS["evergreen"], "dim": 8, "seed": 5}
-        assert made["settings"] == paper_config().with_changes(expected).to_dict()
+        config = written(tmp_path / "c.toml", "[model]\ndim = 16\n[training]\nseed = 5\n")
+        words = ("--config", config, "--dim", "8", "--set", "method.replay_weight=3")
+        made = tree("init", tmp_path / "KG", *words)
+        expected = configure({"dim": 8, "seed": 5, "replay_weight": 3.0}, "living")
+        assert made["settings"] == expected.to_dict()
 
-    def test_a_preset_is_named_or_comes_with_the_method(self, tmp_path: Path) -> None:
-        config = written(tmp_path / "c.toml", "dim = 16\nbatch_size = 64\n")
-        words = ("--config", config, "--dim", "8")
-        named = tree("init", tmp_path / "named", "--preset", "paper", *words)
-        implied = tree("init", tmp_path / "implied", "--method", "lkge", *words)
-        few = {**LIVING, "dim": 8, "batch_size": 64}
-        assert (
-            named["settings"] == implied["settings"] == paper_config().with_changes(few).to_dict()
-        )
-
-    @pytest.mark.parametrize("preset", ["evergreen", "paper"])
-    def test_either_preset_learns_and_goes_on(
-        self, tmp_path: Path, more: Path, preset: str
+    @pytest.mark.parametrize("words", [["--preset", "living-paper"], ["--method", "lkge"]])
+    def test_a_preset_is_named_or_comes_with_the_method(
+        self, tmp_path: Path, words: list[str]
     ) -> None:
+        config = written(tmp_path / "c.toml", "dim = 16\nbatch_size = 64\n")
+        made = tree("init", tmp_path / "KG", *words, "--config", config, "--dim", "8")
+        expected = configure({"dim": 8, "batch_size": 64}, "living-paper")
+        assert made["settings"] == expected.to_dict()
+
+    @pytest.mark.parametrize("preset", ["living", "living-paper", "evergreen", "paper"])
+    def test_each_preset_learns_and_goes_on(self, tmp_path: Path, more: Path, preset: str) -> None:
         facts = written(tmp_path / "first.tsv", ring(0, 20))
         words = ("--preset", preset, *SMALL, "--from", facts, "--quiet")
         assert tree("init", tmp_path / "KG", *words)["log"][1]["entities"] == 20
@@ -137,7 +133,7 @@ class TestInit:
         assert Store(tmp_path / "KG").options == Options(keep=3, known=False)
 
     def test_the_defaults_are_those_of_the_store(self) -> None:
-        assert (store_graph.VALID, Options.keep) == (HELD_OUT, KEPT)
+        assert (StoreConfig().hold_out_fraction, Options.keep) == (HELD_OUT, KEPT)
 
     def test_from_several_files(self, tmp_path: Path, more: Path) -> None:
         csv = written(tmp_path / "x.csv", "subject,relation,object\np1,knows 1,p2\n")
@@ -152,12 +148,12 @@ class TestInit:
         done("datasets", "build", facts, "--growth", "fact", "--snapshots", "2", "--out", graph)
         done("run", "--dataset", graph, "--out", run, *SMALL, "--method", "fine-tune", "--quiet")
         refused = lkge("init", kg, "--from-run", run, "--dim", "9")
-        assert_refused(refused, "dim = 8", "leave dim out")
+        assert_refused(refused, "model.dim = 8", "leave model.dim out")
         assert_refused(lkge("init", kg, "--from-run", run, "--config", facts), "--config")
         assert_refused(lkge("init", kg, "--from-run", run, "--preset", "paper"), "leave preset out")
         assert not kg.exists()
         made = tree("init", kg, "--from-run", run, "--max-epochs", "2")
-        assert made["settings"]["max_epochs"] == 2
+        assert made["settings"]["training"]["max_epochs"] == 2
         assert (made["log"][0]["entities"], made["log"][0]["known_facts"]) == (20, 60)
         assert tree("add", kg, more, "--quiet")[0]["new_entities"] == 10
 
@@ -196,7 +192,7 @@ class TestAdd:
 
     def test_json_is_the_line_of_the_log(self, kg: Path, more: Path) -> None:
         (record,) = tree("add", kg, more, "--quiet", "--valid", "0")
-        assert record["mrr_new"] is None, "nothing held out for the exam is no number"
+        assert record["mrr_new"] is None, "no held-out fact: no number"
         assert record == tree("log", kg)[-1]
 
     def test_what_was_known_is_warned_of(self, kg: Path) -> None:
@@ -290,7 +286,7 @@ class TestLog:
         assert any(line.split()[0] == "2" and "→" in line for line in lines[4:])
         assert "more.tsv" in "".join(lines)
 
-    def test_versions_that_are_gone_are_still_told_of(self, tmp_path: Path) -> None:
+    def test_versions_that_are_gone_are_still_listed(self, tmp_path: Path) -> None:
         kg = tmp_path / "KG"
         done("init", kg, *SMALL, "--keep", "2")
         for version in range(3):
@@ -312,8 +308,8 @@ class TestPredict:
         assert shown.count(" new ") == 19
 
     def test_backwards(self, kg: Path) -> None:
-        asked = tree("predict", kg, "-r", "knows 1", "-o", "p4", "-k", "20")
-        assert [a["entity"] for a in asked["answers"] if a["known"]] == ["p3"]
+        found = tree("predict", kg, "-r", "knows 1", "-o", "p4", "-k", "20")
+        assert [a["entity"] for a in found["answers"] if a["known"]] == ["p3"]
 
     def test_only_new_ones(self, kg: Path) -> None:
         words = ("predict", kg, "-s", "p3", "-r", "knows 1", "-k", "20", "--new")
@@ -325,8 +321,8 @@ class TestPredict:
         done("add", kg, more, "--quiet")
         for version, entities in ((1, 20), (2, 30)):
             words = ("-s", "p3", "-r", "knows 1", "-k", "99", "--version", str(version))
-            asked = tree("predict", kg, *words)
-            assert (asked["version"], len(asked["answers"])) == (version, entities)
+            found = tree("predict", kg, *words)
+            assert (found["version"], len(found["answers"])) == (version, entities)
 
     def test_a_batch(self, kg: Path) -> None:
         questions = "p3\tknows 1\t?\n\n?\tknows 2\tp4\np3\tknows 1\t?\n"
@@ -409,10 +405,10 @@ class TestCheck:
         before = tree("predict", kg, "-s", "p20", "-r", "knows 1")
         names = kg / "versions" / "000002" / "names.safetensors"
         os.truncate(names, 100)
-        told = lkge("check", kg)
-        assert told.exit_code == 1
-        assert told.stdout.startswith(f"{names}: truncated: 100 of ")
-        assert f"lkge check {kg} --repair" in told.stdout
+        found = lkge("check", kg)
+        assert found.exit_code == 1
+        assert found.stdout.startswith(f"{names}: truncated: 100 of ")
+        assert f"lkge check {kg} --repair" in found.stdout
         assert lkge("check", kg, "--json").exit_code == 1
         assert len(tree("similar", kg, "p3", "-k", "99")["answers"]) == 19, "version 1 answers"
         assert_refused(lkge("add", kg, more), "damaged", "--repair")

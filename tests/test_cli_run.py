@@ -11,9 +11,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lkge.cli import app
-from lkge.cli.flags import HELP, option
+from lkge.cli.flags import COMMON, DEFAULTS, option
 from lkge.cli.run import default_folder, resume_line
-from lkge.config import EVERGREEN, RunConfig
+from lkge.config import RunConfig, literal
+from lkge.configure import configure
 from lkge.errors import DataError
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
 from lkge.testing import paper_config
@@ -31,26 +32,26 @@ RESULTS = Results(
 
 
 class FakeApi:
-    """Stands in for `lkge.api`: keeps what it was asked, learns nothing."""
+    """Stands in for `lkge.api`: records the calls, learns nothing."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
         self.interrupted = False
         self.warnings: tuple[str, ...] = ()
         self.results = RESULTS
 
     def load(self, name_or_path: str | Path, data: Path | None = None) -> Any:
-        self.asked.append(("load", {"name": name_or_path, "data": data}))
+        self.calls.append(("load", {"name": name_or_path, "data": data}))
         return SimpleNamespace(name="brick", warnings=self.warnings)
 
     def run(self, graph: Any, *, out: Path, listener: Any, config: RunConfig) -> Any:
-        self.asked.append(("run", {"graph": graph, "out": out, "settings": config}))
+        self.calls.append(("run", {"graph": graph, "out": out, "config": config}))
         out.mkdir(parents=True)
         (out / "config.toml").write_text(config.to_toml(), encoding="utf-8")
         return self._learned(out, listener)
 
     def resume(self, folder: Path, listener: Any, data: Path | None) -> Any:
-        self.asked.append(("resume", {"folder": folder, "data": data}))
+        self.calls.append(("resume", {"folder": folder, "data": data}))
         return self._learned(folder, listener)
 
     def _learned(self, folder: Path, listener: Any) -> Any:
@@ -62,8 +63,8 @@ class FakeApi:
 
     @property
     def config(self) -> RunConfig:
-        """Those of the last run."""
-        config = self.asked[-1][1]["settings"]
+        """That of the last run."""
+        config = self.calls[-1][1]["config"]
         assert isinstance(config, RunConfig)
         return config
 
@@ -91,126 +92,200 @@ def assert_refused(result: Result, *fragments: str) -> None:
         assert fragment in result.stderr
 
 
-def test_every_setting_is_a_flag_and_every_flag_a_setting() -> None:
-    assert list(HELP) == [each.name for each in dataclasses.fields(RunConfig)]
+def test_the_common_settings_are_flags_with_the_text_of_their_section() -> None:
     run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
-    flags = {word for each in run.params for word in (*each.opts, *each.secondary_opts)}
-    for each in dataclasses.fields(RunConfig):
-        assert option(each.name) in flags
-        if isinstance(each.default, bool):
-            assert option(f"no_{each.name}") in flags
+    flags = {each.name: each for each in run.params}
+    for name, (section, field) in COMMON.items():
+        assert flags[name].opts == [option(name)]
+        assert flags[name].help == section.model_fields[field].description
+    assert flags["assignments"].opts == ["--set"]
 
 
 def test_without_flags_the_defaults_hold(api: FakeApi) -> None:
     assert lkge("run").exit_code == 0
-    assert api.config == paper_config().with_changes(EVERGREEN)
-    assert [name for name, _ in api.asked] == ["load", "run"]
-    assert api.asked[0][1] == {"name": "brick", "data": None}
-    assert api.asked[1][1]["out"] == Path("runs/brick-evergreen-11")
+    assert api.config == configure()
+    assert api.config.method.name == "evergreen"
+    assert [name for name, _ in api.calls] == ["load", "run"]
+    assert api.calls[0][1] == {"name": "brick", "data": None}
+    assert api.calls[1][1]["out"] == Path("runs/brick-evergreen-11")
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "changes", "preset"),
     [
-        (["--method", "evergreen"], EVERGREEN),
-        (["--method", "lkge"], {}),
-        (["--preset", "paper"], {"method": "lkge"}),
-        (["--preset", "evergreen", "--method", "re-train"], {**EVERGREEN, "method": "re-train"}),
+        (["--method", "evergreen"], {}, "evergreen"),
+        (["--method", "lkge"], {}, "paper"),
+        (["--method", "ewc"], {"method": "ewc"}, "paper"),
+        (["--preset", "paper"], {}, "paper"),
+        (["--preset", "living"], {}, "living"),
+        (["--preset", "evergreen", "--method", "re-train"], {"method": "re-train"}, "evergreen"),
     ],
 )
 def test_a_preset_is_named_or_comes_with_the_method(
-    api: FakeApi, words: list[str], expected: dict[str, Any]
+    api: FakeApi, words: list[str], changes: dict[str, Any], preset: str
 ) -> None:
     assert lkge("run", *words).exit_code == 0
-    assert api.config == paper_config().with_changes(expected)
+    assert api.config == configure(changes, preset)
 
 
 def test_an_unknown_preset_is_one_line(api: FakeApi) -> None:
     assert_refused(lkge("run", "--preset", "papers"), "'papers'", "evergreen, paper")
-    assert api.asked == []
+    assert api.calls == []
 
 
-def test_the_help_shows_the_settings_of_evergreen() -> None:
-    run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
-    shown = {each.name: each.default for each in run.params if each.name in HELP}
-    assert shown == paper_config().with_changes(EVERGREEN).to_dict()
+def test_the_help_shows_the_defaults_of_the_default_run() -> None:
+    assert {name: str(configure().get(name)) for name in DEFAULTS} == DEFAULTS
 
 
-CHOICES: dict[str, Any] = {
-    "optimizer": "adagrad",
-    "loss": "softmax",
-    "label_smoothing": 0.25,
-    "replay_share": 0.25,
-    "candidate_fraction": 0.25,
-    "regularization_form": "squared",
+OTHER = {
+    "dataset": "mine",
+    "method": "ewc",
+    "seed": 5,
+    "score": "distmult",
+    "dim": 8,
+    "learning_rate": 0.25,
+    "batch_size": 64,
+    "max_epochs": 7,
+    "patience": 2,
+    "device": "cuda",
     "backend": "torch",
 }
-"""Another value than the paper's, where not every value will do."""
+"""Another value than the paper's for each flag."""
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(RunConfig), ids=lambda field: field.name)
-def test_each_flag_sets_its_field(api: FakeApi, field: dataclasses.Field[Any]) -> None:
-    if isinstance(field.default, bool):
-        words, value = [option(f"no_{field.name}")], False
-    else:
-        other = "other" if isinstance(field.default, str) else field.default + 1
-        value = CHOICES.get(field.name, other)
-        words = [option(field.name), str(value)]
-    assert lkge("run", "--preset", "paper", *words).exit_code == 0
-    assert api.config == paper_config().with_changes({field.name: value})
+@pytest.mark.parametrize("name", COMMON)
+def test_each_flag_sets_its_field(api: FakeApi, name: str) -> None:
+    words = ("run", "--preset", "paper", option(name), str(OTHER[name]))
+    assert lkge(*words).exit_code == 0
+    assert api.config == paper_config(**{name: OTHER[name]}) != paper_config()
 
 
-FILE = {"dim": 30, "seed": 5, "transfer": True, "margin": 2.0, "max_epochs": 7}
+TEXTS = {"score": "distmult", "loss": "sampled", "optimizer": "adam"} | OTHER
+
+
+def another(name: str, value: Any) -> Any:
+    """Another value that the setting may have."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return TEXTS[name]
+    return value + 1 if isinstance(value, int) else value / 2 or 0.5
+
+
+@pytest.mark.parametrize("field", [name for name in configure().flat() if "name" not in name])
+def test_every_setting_can_be_set_by_section_and_by_name(api: FakeApi, field: str) -> None:
+    name = field.partition(".")[2]
+    value = another(name, configure().get(field))
+    for key in (field, name):
+        assert lkge("run", "--set", f"{key}={literal(value)}", "--out", key).exit_code == 0
+        assert api.config.get(field) == value
+        assert api.config == configure({field: value}) != configure()
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "changes"),
     [
-        ([], {**EVERGREEN, **FILE}),
-        (["--preset", "paper"], FILE),
-        (["--method", "lkge"], FILE),
-        (["--dim", "200", "--no-transfer"], {**EVERGREEN, **FILE, "dim": 200, "transfer": False}),
-        (["--preset", "paper", "--dim", "200"], {**FILE, "dim": 200}),
+        (["method.replay_weight=1"], {"replay_weight": 1.0}),
+        (["transfer=false", "training.n3 = 0.5"], {"transfer": False, "n3": 0.5}),
+        (["training.loss=margin", "margin=2"], {"loss": "margin", "margin": 2.0}),
+        (["training.loss='sampled'"], {"loss": "sampled"}),
+        (["model.dim=8", "method=lkge", "alpha_is=not"], None),
+    ],
+)
+def test_set_reads_toml_values_or_text(
+    api: FakeApi, words: list[str], changes: dict[str, Any] | None
+) -> None:
+    done = lkge("run", *(word for each in words for word in ("--set", each)))
+    if changes is None:
+        assert_refused(done, "no setting 'alpha_is' for method 'lkge'")
+    else:
+        assert api.config == configure(changes)
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (["method.memory_size=3"], ["method 'evergreen'", "it belongs to dicgrl, emr, gem"]),
+        (["margin=3"], ["training.margin has no effect", "it belongs to margin"]),
+        (["replay_weight=much"], ["method.replay_weight = 'much'", "valid number"]),
+        (["replay_weight"], ["--set replay_weight: write SECTION.NAME=VALUE"]),
+        (["=2"], ["--set =2: write SECTION.NAME=VALUE"]),
+    ],
+)
+def test_a_setting_without_effect_is_an_error(
+    api: FakeApi, words: list[str], fragments: list[str]
+) -> None:
+    assert_refused(lkge("run", *(w for each in words for w in ("--set", each))), *fragments)
+    assert api.calls == []
+
+
+FILE = {"dim": 30, "seed": 5, "transfer": True, "max_epochs": 7}
+OLD = "dim = 30\nseed = 5\ntransfer = true\nmax_epochs = 7\n"
+NEW = "[model]\ndim = 30\n[training]\nseed = 5\nmax_epochs = 7\n[method]\ntransfer = true\n"
+
+
+@pytest.mark.parametrize("content", [OLD, NEW])
+@pytest.mark.parametrize(
+    ("words", "changes", "preset"),
+    [
+        ([], FILE, "evergreen"),
+        (["--preset", "paper"], FILE, "paper"),
+        (["--dim", "200", "--set", "transfer=false"], FILE | {"dim": 200, "transfer": False}, None),
+        (["--preset", "paper", "--dim", "200"], FILE | {"dim": 200}, "paper"),
     ],
 )
 def test_a_flag_outweighs_the_file_and_the_file_the_preset(
-    api: FakeApi, tmp_path: Path, words: list[str], expected: dict[str, Any]
+    api: FakeApi,
+    tmp_path: Path,
+    content: str,
+    words: list[str],
+    changes: dict[str, Any],
+    preset: str | None,
 ) -> None:
-    config = tmp_path / "my.toml"
-    lines = "dim = 30\nseed = 5\ntransfer = true\nmargin = 2\nmax_epochs = 7\n"
-    config.write_text(lines, encoding="utf-8")
-    assert lkge("run", "--config", config, *words).exit_code == 0
-    assert api.config == paper_config().with_changes(expected)
+    file = tmp_path / "my.toml"
+    file.write_text(content, encoding="utf-8")
+    assert lkge("run", "--config", file, *words).exit_code == 0
+    assert api.config == configure(changes, preset)
 
 
+@pytest.mark.parametrize("content", ['method = "ewc"\n', '[method]\nname = "ewc"\n'])
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "method", "preset"),
     [
-        ([], {"method": "ewc"}),
-        (["--method", "evergreen"], EVERGREEN),
-        (["--preset", "evergreen"], {**EVERGREEN, "method": "ewc"}),
+        ([], "ewc", "paper"),
+        (["--method", "evergreen"], "evergreen", "evergreen"),
+        (["--preset", "evergreen"], "ewc", "evergreen"),
     ],
 )
 def test_a_method_in_the_file_is_a_method_that_is_named(
-    api: FakeApi, tmp_path: Path, words: list[str], expected: dict[str, Any]
+    api: FakeApi, tmp_path: Path, content: str, words: list[str], method: str, preset: str
 ) -> None:
-    config = tmp_path / "my.toml"
-    config.write_text('method = "ewc"\n', encoding="utf-8")
-    assert lkge("run", "--config", config, *words).exit_code == 0
-    assert api.config == paper_config().with_changes(expected)
+    file = tmp_path / "my.toml"
+    file.write_text(content, encoding="utf-8")
+    assert lkge("run", "--config", file, *words).exit_code == 0
+    assert api.config == configure({"method": method}, preset)
+
+
+def test_another_method_leaves_out_the_settings_of_the_method_in_the_file(
+    api: FakeApi, tmp_path: Path
+) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text('[model]\ndim = 8\n[method]\nname = "gem"\nmemory_size = 3\n', "utf-8")
+    assert lkge("run", "--config", file, "--method", "ewc").exit_code == 0
+    assert api.config == paper_config(method="ewc", dim=8)
 
 
 def test_the_file_of_a_run_is_all_its_settings(api: FakeApi, tmp_path: Path) -> None:
     lkge("run", "--out", "r", "--method", "lkge", "--dim", "8")
     assert lkge("run", "--config", "r/config.toml", "--preset", "evergreen").exit_code == 0
-    assert api.config == paper_config(dim=8)
+    assert api.config.to_dict() == paper_config(dim=8).to_dict()
 
 
 def test_data_and_out_are_passed_on(api: FakeApi, tmp_path: Path) -> None:
     out = tmp_path / "here"
     assert lkge("run", "--dataset", "FACT", "--data", "d.zip", "--out", out).exit_code == 0
-    assert api.asked[0][1] == {"name": "FACT", "data": Path("d.zip")}
-    assert api.asked[1][1]["out"] == out
+    assert api.calls[0][1] == {"name": "FACT", "data": Path("d.zip")}
+    assert api.calls[1][1]["out"] == out
 
 
 @pytest.mark.parametrize(
@@ -235,7 +310,7 @@ def test_what_a_method_cannot_do_is_printed(api: FakeApi) -> None:
     assert "After the last snapshot: 1 of 2 relations …" in lkge("run").stdout
 
 
-def test_warnings_of_the_reader_are_told_on_stderr(api: FakeApi) -> None:
+def test_warnings_of_the_reader_are_on_stderr(api: FakeApi) -> None:
     api.warnings = ("3 facts stand twice",)
     result = lkge("run", "--json")
     assert "warning: 3 facts stand twice" in result.stderr.splitlines()
@@ -257,20 +332,20 @@ def test_json_is_all_there_is_on_stdout(api: FakeApi) -> None:
 def test_an_existing_folder_is_not_overwritten(api: FakeApi) -> None:
     assert lkge("run").exit_code == 0
     assert_refused(lkge("run"), "runs/brick-evergreen-11", "--resume", "--out")
-    assert len(api.asked) == 2
+    assert len(api.calls) == 2
 
 
 def test_resume_goes_on_with_the_folder(api: FakeApi) -> None:
     lkge("run", "--out", "r")
     result = lkge("run", "--resume", "r", "--data", "d.zip")
     assert result.exit_code == 0
-    assert api.asked[-1] == ("resume", {"folder": Path("r"), "data": Path("d.zip")})
+    assert api.calls[-1] == ("resume", {"folder": Path("r"), "data": Path("d.zip")})
 
 
 def test_resume_takes_no_other_settings(api: FakeApi) -> None:
     lkge("run", "--out", "r")
-    refused = lkge("run", "--resume", "r", "--dim", "200", "--no-transfer", "--out", "q")
-    assert_refused(refused, "--resume", "--dim", "--transfer", "--out")
+    refused = lkge("run", "--resume", "r", "--dim", "200", "--set", "transfer=false", "--out", "q")
+    assert_refused(refused, "--resume", "--dim", "--set transfer", "--out")
     assert_refused(lkge("run", "--resume", "r", "--config", "c.toml"), "--config")
     assert_refused(lkge("run", "--resume", "r", "--preset", "paper"), "--preset")
 
@@ -307,13 +382,13 @@ def test_the_resume_line_names_the_data_only_where_it_was_named() -> None:
     ("words", "fragment"),
     [
         (["--dim", "0"], "dim = 0"),
-        (["--omega", "cubed"], "omega"),
+        (["--method", "lkge", "--set", "regularization_form=cubed"], "regularization_form"),
         (["--config", "absent.toml"], "absent.toml"),
     ],
 )
 def test_bad_settings_are_one_line(api: FakeApi, words: list[str], fragment: str) -> None:
     assert_refused(lkge("run", *words), fragment)
-    assert api.asked == []
+    assert api.calls == []
 
 
 def test_a_bad_config_file_is_named(api: FakeApi, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`lkge init` and `lkge add`: make a living graph, and teach it facts."""
+"""`lkge init` and `lkge add`: make a living graph, and add facts."""
 
 from __future__ import annotations
 
@@ -45,8 +45,13 @@ HELD_OUT = 0.02
 KEPT = 5
 
 Valid = Annotated[
-    float,
-    typer.Option(min=0, max=0.9, help="The share of new facts held out for honest numbers."),
+    float | None,
+    typer.Option(
+        min=0,
+        max=0.9,
+        help="The share of new facts that is held out for validation and test.",
+        show_default=str(HELD_OUT),
+    ),
 ]
 
 
@@ -70,7 +75,7 @@ def init(
     known: Annotated[
         bool, typer.Option(help="Keep the known facts, to mark answers and to leave them out.")
     ] = True,
-    valid: Valid = HELD_OUT,
+    valid: Valid = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -88,7 +93,7 @@ def init(
         print_json({"folder": str(kg), "settings": graph.config.to_dict(), "log": log})
         return
     _show(graph.log()[1:])
-    advice = f"{kg} is made. To teach it facts: {add_line(kg)} FILE…"
+    advice = f"{kg} is made. To add facts: {add_line(kg)} FILE…"
     console().print(advice, soft_wrap=True, markup=False, highlight=False)
 
 
@@ -102,7 +107,7 @@ def add(
         list[Path] | None,
         typer.Option("--retract", help="Facts that no longer hold; may be repeated."),
     ] = None,
-    valid: Valid = HELD_OUT,
+    valid: Valid = None,
     events: Annotated[
         bool,
         typer.Option("--events", help="Print what happens on stdout, one JSON object a line."),
@@ -138,7 +143,7 @@ def add(
 
 
 def add_line(folder: Path) -> str:
-    """The command that teaches a graph."""
+    """The command that adds facts to a graph."""
     return shlex.join(["lkge", "add", str(folder)])
 
 
@@ -176,7 +181,7 @@ def _show(records: Sequence[VersionRecord]) -> None:
 
 @contextmanager
 def _learning(graph: LivingGraph, quiet: bool, events: bool = False) -> Iterator[Listener]:
-    """Who tells what happens; Ctrl-C ends the command and says how to go on."""
+    """The listener of the events; Ctrl-C ends the command and says how to go on."""
     from lkge.store.inbox import waiting
     from lkge.training.events import JsonLines
 
