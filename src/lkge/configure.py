@@ -112,7 +112,7 @@ def configure(
     """`changes` on top of a preset: the named one, or that of the method, which is evergreen where
     none is named."""
     method = changes.get("method", changes.get("method.name"))
-    name = preset or preset_of(method, living=living)
+    name = preset_of(method, living=living) if preset is None else preset
     if name not in PRESETS:
         raise SettingsError(f"there is no preset {name!r}; known are: {', '.join(PRESETS)}")
     base = with_method(method or PRESETS[name]["method"])
