@@ -2,8 +2,8 @@
 
 Each graph is of the method that `lkge init` takes. It has three facts an entity, whose objects are
 drawn as Zipf's law has it, and random rows of 100 coordinates: a step costs the same whatever the
-rows say. The facts are added and the first query is answered in processes of their own, whose memory
-is measured. Results: `results/growth-of-updates.md`. Run it on a machine that does nothing else.
+rows say. Facts are added and the first query is answered in processes of their own, whose memory is
+measured. Results: `results/growth-of-updates.md`. Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
