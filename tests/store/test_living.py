@@ -91,7 +91,8 @@ def test_a_graph_is_evergreen_unless_a_preset_or_a_method_is_named(tmp_path: Pat
     for number, (words, preset, method) in enumerate(cases):
         graph = init(tmp_path / str(number), **words, dim=8)
         given = {key: value for key, value in PRESETS[preset].items() if graph.config.has(key)}
-        expected = {**with_method(method).flat(), **by_section(graph.config, given)}
+        default = with_method(method).with_changes(loss=graph.config.training.loss)
+        expected = {**default.flat(), **by_section(graph.config, given)}
         assert graph.config.flat() == {**expected, "method.name": method, "model.dim": 8}
 
 
