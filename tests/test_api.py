@@ -136,9 +136,9 @@ def test_load_reads_folders_and_names_what_is_missing(tmp_path: Path) -> None:
 
 def test_single_settings_outweigh_settings(tmp_path: Path) -> None:
     base = paper_config(seed=5, **SMALL)
-    run = api.run(GRAPH, config=base, method="snapshot", dim=4)
-    small = {name: value for name, value in SMALL.items() if name != "method"}
-    expected = paper_config(**{**small, "seed": 5, "method": "snapshot", "dim": 4})
+    run = api.run(GRAPH, config=base, method="gem", memory_size=7, dim=4)
+    chosen = {"seed": 5, "method": "gem", "memory_size": 7, "dim": 4}
+    expected = paper_config(**{**SMALL, **chosen})
     assert run.results.config == expected.to_dict()
     assert run.predictor.entity.shape[1] == 4
 
