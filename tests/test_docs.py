@@ -16,6 +16,7 @@ import lkge
 from lkge.cli import app
 from lkge.config import RunConfig
 from lkge.configure import LIVING, PRESETS, configure
+from lkge.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 CLI_PAGE = ROOT / "docs" / "cli.md"
@@ -227,12 +228,32 @@ def test_the_settings_page_has_every_preset_and_the_difference_of_living() -> No
             assert str(config.get(name)).lower() in (text, f"{text}.0")
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_setting_that_is_named_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:dataset|model|training|method)\.[a-z]\w*)(?:`|=| )", text))
+    named |= set(re.findall(r"--set ((?:dataset|model|training|method)\.\w+)=", text))
+    configs = [configure({"method": method}) for method in METHODS]
+    files = {"model.safetensors", "model.json"}
+    made_on_the_page = {"method.strength"} if page.name == "add-a-method.md" else set()
+    unknown = {name for name in named if not any(config.has(name) for config in configs)}
+    assert unknown - files - made_on_the_page == set()
+
+
 def test_the_errors_of_the_settings_page_are_those_of_the_command() -> None:
     errors = re.findall(r"^\$ lkge (.*)\n(error: .*)$", CONFIG_PAGE, re.MULTILINE)
     assert len(errors) > 1
     for words, error in errors:
         done = CliRunner().invoke(app, shlex.split(words))
         assert (done.exit_code, done.stderr.strip()) == (2, error)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_words_are_those_of_the_field(page: Path) -> None:
+    """The changelog names what was renamed."""
+    private = r"\b(told|by heart|rivals?|lessons?|asked|heart|retell\w*|sealed|rehears\w*)\b"
+    found = re.findall(private, page.read_text(encoding="utf-8"))
+    assert not found or page.name == "CHANGELOG.md"
 
 
 def test_the_readme_is_short() -> None:
