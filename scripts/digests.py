@@ -4,7 +4,8 @@
     python scripts/digests.py > after.json       (on another, on the same machine)
 
 The runs: the default on brick; every other method for two epochs; the default living
-graph, and one of LKGE for five epochs, with three adds and two retractions. State tensors are compared by value, not by name.
+graph, and one of LKGE for five epochs, with three adds and two retractions. State tensors
+are compared by value, not by name.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def run(
     """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`.
 
     They take precedence over `preset`, which is "evergreen" or "paper"; default: the preset of the
-    method, and the default method is evergreen. `settings` are all settings; then there is no
+    method, and the default method is evergreen. `config` has all settings; then there is no
     preset.
 
     With `out` everything is kept in that folder, which must be new or empty, and a run that was

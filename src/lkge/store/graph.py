@@ -22,6 +22,7 @@ from lkge.store.update import update_version
 from lkge.store.versions import LEARNING, Store
 from lkge.training.checkpoint import Checkpoints
 from lkge.training.events import Listener, RunStarted, VersionPublished, ignore
+from lkge.training.interrupt import stops_between_steps
 from lkge.training.warmup import warm_up
 
 Source = Iterable[Triple] | Path | str
@@ -147,7 +148,8 @@ class LivingGraph:
         batches = waiting(self.store)
         if batches:
             warm_up(self.config, listener)
-        return [self._learn(batch, listener) for batch in batches]
+        with stops_between_steps():
+            return [self._learn(batch, listener) for batch in batches]
 
     def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
         """One batch becomes one version."""

@@ -21,6 +21,7 @@ from lkge.models.parameters import Parameters
 from lkge.models.predictor import Predictor
 from lkge.training import events
 from lkge.training.checkpoint import TRAINING, Checkpoints, CheckpointSaver, Saved
+from lkge.training.interrupt import stops_between_steps
 from lkge.training.trainer import Trainer, TrainingResult, learned_tensors, restore
 
 
@@ -97,9 +98,10 @@ class Loop:
                 epochs_done=saved.training["epochs"] if saved and saved.epoch else 0,
             )
         )
-        for snapshot in self.graph.snapshots[first:]:
-            self._learn(snapshot, saved)
-            saved = None
+        with stops_between_steps():
+            for snapshot in self.graph.snapshots[first:]:
+                self._learn(snapshot, saved)
+                saved = None
         self.listener(events.RunFinished(self.results.seconds))
         return Learned(self.results, self._model, self._method)
 

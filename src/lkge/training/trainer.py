@@ -36,6 +36,7 @@ from lkge.methods import method_named
 from lkge.methods.base import Method, State
 from lkge.models.model import TRAIN, Model, stream
 from lkge.models.parameters import Gradient, Parameters
+from lkge.training import interrupt
 from lkge.training.checkpoint import CheckpointSaver, Saved, with_prefix, without_prefix
 from lkge.training.events import EpochFinished, Listener, SnapshotStarted, ignore
 from lkge.training.optimizers import Average, Optimizer, grown, optimizer_of
@@ -176,6 +177,7 @@ class Trainer:
             self._epoch()
             if self._saver is not None:
                 self._saver.save(self.state)
+            interrupt.check()
         if self._best is not None:
             self.model.tables = self._best.tables
             self.method.load_working_state(self._best.working)
@@ -292,6 +294,7 @@ class Trainer:
             if not math.isfinite(loss):
                 raise RunError("the loss is no longer finite; lower --learning-rate")
             total += loss * len(batch)
+            interrupt.check()
         return total / self._num_edges
 
     def _batches(self) -> Iterator[Batch]:
