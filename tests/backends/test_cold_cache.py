@@ -12,9 +12,12 @@ import lkge
 SCRIPT = """
 import hashlib
 import numpy as np
-from lkge.backends.numba.margin import margin_gradient
-from lkge.backends.numba.jit import Scratch
+import torch
+from lkge.backends.numba.margin import FusedMargin
 from lkge.backends.numba.updates import adam
+from lkge.data.batches import Batch
+from lkge.models.parameters import Gradient, Parameters, RowGradient
+from lkge.models.scores import TransE
 
 generator = np.random.default_rng(0)
 entity, relation, first, second, slope, turn = (
@@ -22,10 +25,13 @@ entity, relation, first, second, slope, turn = (
 )
 facts, corruptions = (generator.integers(0, 8, (64, columns), np.int32) for columns in (3, 5))
 touched, turned, steps = np.zeros(50, np.uint8), np.zeros(8, np.uint8), np.zeros(50, np.int32)
-loss = margin_gradient(
-    entity, relation, facts, corruptions, corruptions % 2 == 0, 8.0, slope, touched, turn, turned,
-    Scratch(),
-)
+gradient = Gradient(*(
+    RowGradient(torch.from_numpy(values), torch.from_numpy(rows))
+    for values, rows in ((slope, touched), (turn, turned))
+))
+tables = Parameters(torch.from_numpy(entity), torch.from_numpy(relation))
+batch = Batch(facts, corruptions, corruptions % 2 == 0)
+loss = FusedMargin(TransE(), 8.0).add_gradient(tables, batch, gradient)
 adam(entity, slope, first, np.abs(second), steps, np.arange(50), 0.1, 0.9, 0.999, 1e-8)
 print(loss, [hashlib.sha256(part.tobytes()).hexdigest() for part in (entity, slope, turn)])
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lkge.backends.numba.counting import count_above, product_slack
+from lkge.models.queries import Candidates
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -18,7 +19,7 @@ Places = NDArray[np.int64]
 
 
 class Question(NamedTuple):
-    """The arguments of `count_above`."""
+    """The arguments of `count_above`, those of `Candidates` last."""
 
     scores: Floats
     queries: Floats
@@ -32,6 +33,10 @@ class Question(NamedTuple):
     answers: Ints
     since: Ints
     until: Ints
+
+
+def counted(*asked: NDArray[Any]) -> tuple[Places, Places]:
+    return count_above(*asked[:6], Candidates(*asked[6:]))
 
 
 def counted_one_by_one(asked: Question) -> tuple[list[list[int]], list[list[int]]]:
@@ -95,7 +100,7 @@ def test_counts_are_those_of_the_definition(
     seed: int, questions: int, width: int, views: int
 ) -> None:
     asked = made_question(seed, questions, width, views)
-    above, equal = count_above(*asked)
+    above, equal = counted(*asked)
     expected = counted_one_by_one(asked)
     assert above.reshape(-1, views).tolist() == expected[0]
     assert equal.reshape(-1, views).tolist() == expected[1]
@@ -117,7 +122,7 @@ def test_products_that_round_apart_are_compared_exactly(width: int) -> None:
         candidates=candidates,
         slack=slack,
     )
-    above, equal = count_above(*asked)
+    above, equal = counted(*asked)
     expected = counted_one_by_one(asked._replace(scores=exact))
     assert above.tolist() == expected[0]
     assert equal.tolist() == expected[1]
@@ -145,7 +150,7 @@ def test_what_is_not_a_number_is_as_high_as_all() -> None:
     whole = np.array([4], dtype=np.int32)
     none = np.empty(0, dtype=np.int32)
     for target, expected in ((1, (0, 4)), (0, (2, 2)), (2, (0, 2))):
-        above, equal = count_above(
+        above, equal = counted(
             scores,
             *without_rows(1, 4),
             np.array([0, 1]),
@@ -172,4 +177,4 @@ def test_no_question_has_no_counts(views: int) -> None:
         starts=asked.starts[:0],
         stops=asked.stops[:0],
     )
-    assert [counts.shape for counts in count_above(*empty)] == [(0, views)] * 2
+    assert [counts.shape for counts in counted(*empty)] == [(0, views)] * 2

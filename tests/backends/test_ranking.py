@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lkge.backends.numba.byte_distance import LANES, ROWS
 from lkge.backends.numba.ranking import count_ahead, quantise
+from lkge.models.queries import Candidates
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -19,7 +20,7 @@ Counts = NDArray[np.int64]
 
 
 class Question(NamedTuple):
-    """The arguments of `count_ahead`."""
+    """The arguments of `count_ahead`, those of `Candidates` last."""
 
     queries: Floats
     question: Ints
@@ -31,6 +32,10 @@ class Question(NamedTuple):
     answers: Ints
     since: Ints
     until: Ints
+
+
+def ahead(*question: NDArray[Any]) -> tuple[Counts, Counts]:
+    return count_ahead(*question[:4], Candidates(*question[4:]))
 
 
 def counted_one_by_one(question: Question) -> tuple[list[list[int]], list[list[int]]]:
@@ -114,7 +119,7 @@ def test_counts_are_those_of_the_definition(
     seed: int, size: int, rows: int, dim: int, views: int
 ) -> None:
     question = made_question(seed, size, rows, dim, views)
-    nearer, equal = count_ahead(*question)
+    nearer, equal = ahead(*question)
     expected_nearer, expected_equal = counted_one_by_one(question)
     assert nearer.tolist() == expected_nearer
     assert equal.tolist() == expected_equal
@@ -137,7 +142,7 @@ def test_equal_rows_of_any_values_tie(dim: int) -> None:
     distinct = generator.standard_normal((30, dim)).astype(np.float32)
     queries = generator.standard_normal((10, dim)).astype(np.float32)
     targets = generator.integers(0, 60, 10, dtype=np.int32)
-    _, equal = count_ahead(*without_filter(queries, np.tile(distinct, (2, 1)), targets))
+    _, equal = ahead(*without_filter(queries, np.tile(distinct, (2, 1)), targets))
     assert (equal == 2).all()
 
 
@@ -148,7 +153,7 @@ def test_a_query_may_be_asked_with_many_targets_or_none() -> None:
     targets = np.array([0, 7, 7, 3, 29, 0], dtype=np.int32)
     together = without_filter(queries, candidates, targets)._replace(question=asked)
     apart = without_filter(queries[asked], candidates, targets)
-    for one, other in zip(count_ahead(*together), count_ahead(*apart), strict=True):
+    for one, other in zip(ahead(*together), ahead(*apart), strict=True):
         assert one.tolist() == other.tolist()
 
 
@@ -156,7 +161,7 @@ def test_more_candidates_than_a_tile_in_several_views() -> None:
     question = made_question(5, 10, 2500, 6, 3)._replace(
         limits=np.array([2500, 1024, 1025], np.int32), targets=np.arange(10, dtype=np.int32) * 100
     )
-    nearer, equal = count_ahead(*question)
+    nearer, equal = ahead(*question)
     assert (nearer.tolist(), equal.tolist()) == counted_one_by_one(question)
 
 
@@ -172,7 +177,7 @@ def test_a_filter_takes_out_what_was_counted() -> None:
         answers=np.arange(40, dtype=np.int32),
         since=np.zeros(40, np.int32),
     )
-    nearer, equal = count_ahead(*question)
+    nearer, equal = ahead(*question)
     assert not nearer.any()
     assert (equal == 1).all()
 
@@ -183,7 +188,7 @@ def test_counts_of_many_real_rows_are_within_rounding() -> None:
     candidates[:5] *= 200
     queries = (candidates[:40] + generator.standard_normal((40, 130))).astype(np.float32)
     targets = generator.integers(0, 3000, 40, dtype=np.int32)
-    nearer, equal = count_ahead(*without_filter(queries, candidates, targets))
+    nearer, equal = ahead(*without_filter(queries, candidates, targets))
     for b, target in enumerate(targets):
         distances = np.abs(queries[b].astype(float) - candidates).sum(axis=1)
         room = 1e-5 * distances[target]
@@ -196,7 +201,7 @@ def test_counts_of_many_real_rows_are_within_rounding() -> None:
 def test_when_all_rows_are_the_same_all_tie(value: float, shift: float) -> None:
     candidates = np.full((20, 33), value, dtype=np.float32)
     queries = candidates[:3] + np.float32(shift)
-    nearer, equal = count_ahead(*without_filter(queries, candidates, np.arange(3, dtype=np.int32)))
+    nearer, equal = ahead(*without_filter(queries, candidates, np.arange(3, dtype=np.int32)))
     assert not nearer.any()
     assert (equal == 20).all()
 
@@ -220,7 +225,7 @@ def test_bytes_bound_the_distance_from_both_sides(dim: int) -> None:
 
 def test_consecutive_calls_do_not_see_each_other() -> None:
     questions = [made_question(1, 12, 60, 33, 2), made_question(2, 3, 9, 7, 1)]
-    first = [count_ahead(*question) for question in questions]
-    again = [count_ahead(*question) for question in reversed(questions)][::-1]
+    first = [ahead(*question) for question in questions]
+    again = [ahead(*question) for question in reversed(questions)][::-1]
     for one, other in zip(first, again, strict=True):
         assert [part.tolist() for part in one] == [part.tolist() for part in other]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.backends.made import BACKENDS, NUMBA, TORCH, built, bytes_of, made_facts, made_tables
 
 from lkge.backends import Backend
-from lkge.backends.numba.autoencoder import neighbourhood, reconstruction_gradient
+from lkge.backends.numba.autoencoder import FusedAutoencoder
 from lkge.backends.numba.jit import Scratch
-from lkge.data.snapshots import Facts, with_inverses
+from lkge.data.snapshots import Facts
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import TransE
 
@@ -104,13 +104,14 @@ def test_without_facts_there_is_no_loss() -> None:
         assert not gradient.entity.touched.any()
 
 
-def test_neighbourhood_counts_every_fact_from_both_ends() -> None:
+def test_incidences_count_every_fact_from_both_ends() -> None:
     facts = np.array([[4, 0, 7], [4, 0, 7], [7, 4, 4], [9, 0, 9]], dtype=np.int32)
-    near = neighbourhood(with_inverses(facts))
-    assert near.entities.tolist() == [4, 7, 9]
-    assert near.relations.tolist() == [0, 1, 4, 5]
-    assert near.entity_facts.tolist() == [3, 3, 2]
-    assert near.relation_facts.tolist() == [3, 3, 1, 1]
+    tables = made_tables(0, 10, 3, 4)
+    near = FusedAutoencoder(TransE(), facts, tables, made_past(0, tables, tables), WEIGHT)
+    assert near.members.entity.tolist() == [4, 7, 9]
+    assert near.members.relation.tolist() == [0, 1, 4, 5]
+    assert near._new.entity.tolist() == [3, 3, 2]
+    assert near._new.relation.tolist() == [3, 3, 1, 1]
     starts, columns, counts = near.entity_entity
     rows = {
         entity: dict(zip(columns[a:b].tolist(), counts[a:b].tolist(), strict=True))
@@ -144,19 +145,8 @@ def test_buffers_of_an_earlier_call_leave_no_trace() -> None:
         outcomes = []
         for scratch in (shared, Scratch()):
             gradient = Gradient.like(tables)
-            loss = reconstruction_gradient(
-                neighbourhood(with_inverses(facts)),
-                tables.entity.numpy(),
-                tables.relation.numpy(),
-                old.entity.numpy(),
-                old.relation.numpy(),
-                past.entity.numpy(),
-                past.relation.numpy(),
-                0.3,
-                0.7,
-                gradient.entity.values.numpy(),
-                gradient.relation.values.numpy(),
-                scratch,
-            )
+            autoencoder = FusedAutoencoder(TransE(), facts, old, past, WEIGHT)
+            autoencoder._scratch = scratch
+            loss = autoencoder.add_gradient(tables, gradient)
             outcomes.append((loss, bytes_of(gradient)))
         assert outcomes[0] == outcomes[1]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lkge.backends.numba import softmax
 from lkge.backends.numba.jit import Scratch
-from lkge.backends.numba.softmax import probability_blocks, softmax_gradient
+from lkge.backends.numba.softmax import score_blocks, softmax_gradient
 from lkge.backends.numba.updates import scatter
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -21,22 +21,22 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("queries", [1, 15, 16, 17, 50])
 @pytest.mark.parametrize("candidates", [1, 16, 45])
-def test_blocks_are_the_softmax_of_all_queries(
+def test_blocks_are_the_scores_of_all_queries(
     queries: int, candidates: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(softmax, "BLOCK_BYTES", 1)
     ours, others = drawn(queries, 6), drawn(candidates, 6, seed=1)
     expected, places = ours @ others.T, list[int]()
-    for block in probability_blocks(ours, others, Scratch()):
-        places += range(queries)[block.part]
-        torch.testing.assert_close(block.probabilities, expected[block.part].softmax(1))
+    for part, scores in score_blocks(ours, others, Scratch()):
+        places += range(queries)[part]
+        torch.testing.assert_close(scores, expected[part])
     assert places == list(range(queries))
 
 
 def test_no_block_is_larger_than_the_cache_allows() -> None:
     sizes = {
-        block.probabilities.numel() * 4
-        for block in probability_blocks(drawn(3000, 2), drawn(5000, 2, seed=1), Scratch())
+        scores.numel() * 4
+        for _, scores in score_blocks(drawn(3000, 2), drawn(5000, 2, seed=1), Scratch())
     }
     assert len(sizes) > 1
     assert softmax.BLOCK_BYTES / 2 < max(sizes) <= softmax.BLOCK_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
@@ -39,9 +40,13 @@ class Answer(NamedTuple):
     score: float
 
 
-class Predictor(Protocol):
-    """What evaluation and people ask of a learned model. It never changes."""
+class Predictor(ABC):
+    """What evaluation and people ask of a learned model, by name where names are known. It never
+    changes."""
 
+    names: Names | None
+
+    @abstractmethod
     def ranks(
         self, facts: Facts, views: Sequence[View], answers: KnownFacts
     ) -> NDArray[np.float64]:
@@ -49,28 +54,34 @@ class Predictor(Protocol):
 
         Realistic: the mean of the best and the worst rank that ties allow.
         """
-        ...
+
+    @abstractmethod
+    def candidate_scores(self, subject: int, relation: int) -> Floats:
+        """The score of (subject, relation, x) for every entity x, (n,)."""
+
+    @abstractmethod
+    def fact_scores(self, facts: Facts) -> Floats:
+        """The score of each fact, (k,)."""
+
+    @abstractmethod
+    def with_names(self, names: Names) -> Self:
+        """The same, speaking of entities and relations by name."""
 
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
         """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
         subjects."""
-        ...
-
-    def candidate_scores(self, subject: int, relation: int) -> Floats:
-        """The score of (subject, relation, x) for every entity x, (n,)."""
-        ...
-
-    def fact_scores(self, facts: Facts) -> Floats:
-        """The score of each fact, (k,)."""
-        ...
-
-    def with_names(self, names: Names) -> Self:
-        """The same, speaking of entities and relations by name."""
-        ...
+        names = self.names
+        if names is None:
+            raise ValueError("this predictor was made without a vocabulary; it has no names")
+        scores = self.candidate_scores(names.entity_id(subject), names.relation_id(relation))
+        return [
+            Answer(names.entity_name(int(place)), float(scores[place]))
+            for place in best_first(scores, k)
+        ]
 
 
 @dataclass(frozen=True)
-class TablePredictor:
+class TablePredictor(Predictor):
     """Prepared tables, a score, and names when they are known.
 
     `subject` (n, d) are the rows of entities that ask, `entity` (n, d) of those that answer; only
@@ -93,16 +104,16 @@ class TablePredictor:
         relation = _copied(score.prepare_relations(tables.relation), tables.relation)
         return cls(entity, relation, score, backend, names)
 
-    def with_names(self, names: Names) -> TablePredictor:
+    def with_names(self, names: Names) -> Self:
         """See `Predictor`."""
         return replace(self, names=names)
 
     def queries(self, facts: Facts) -> Tensor:
         """compose(h, r) for each fact, (n, d)."""
         rows = index(facts, self.entity.device)
-        subjects = self.entity if self.subject is None else self.subject
+        askers = self.entity if self.subject is None else self.subject
         return self.score.compose(
-            subjects.index_select(0, rows[:, 0]), self.relation.index_select(0, rows[:, 1])
+            askers.index_select(0, rows[:, 0]), self.relation.index_select(0, rows[:, 1])
         )
 
     def ranks(
@@ -137,10 +148,6 @@ class TablePredictor:
         scores = self.score.score(askers[subjects], self.relation[relations], self.entity[objects])
         return host(scores)
 
-    def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
-        """See `Predictor`."""
-        return _top_k(self, known_names(self.names), subject, relation, k)
-
 
 class RelationEncoder(Protocol):
     """Entities that look different to each relation."""
@@ -155,13 +162,13 @@ class RelationEncoder(Protocol):
 
 
 @dataclass(frozen=True)
-class RelationPredictor:
+class RelationPredictor(Predictor):
     """Asks an encoder for the tables of each query's relation."""
 
     encoder: RelationEncoder
     names: Names | None = None
 
-    def with_names(self, names: Names) -> RelationPredictor:
+    def with_names(self, names: Names) -> Self:
         """See `Predictor`."""
         return replace(self, names=names)
 
@@ -191,21 +198,10 @@ class RelationPredictor:
         for relation, predictor in zip(relations, self.encoder.each(relations), strict=True):
             yield np.flatnonzero(facts[:, 1] == relation), predictor
 
-    def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
-        """See `Predictor`."""
-        return _top_k(self, known_names(self.names), subject, relation, k)
-
 
 def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
     """The prepared rows with their own memory, where preparing changes nothing."""
     return prepared.clone() if prepared is rows else prepared
-
-
-def known_names(names: Names | None) -> Names:
-    """The names of a predictor that was asked by name."""
-    if names is None:
-        raise ValueError("this predictor was made without a vocabulary; it has no names")
-    return names
 
 
 def best_first(scores: Floats, k: int) -> NDArray[np.int64]:
@@ -214,11 +210,3 @@ def best_first(scores: Floats, k: int) -> NDArray[np.int64]:
     worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf
     places = np.flatnonzero(scores >= worst)
     return places[np.argsort(-scores[places], kind="stable")][:k]
-
-
-def _top_k(predictor: Predictor, names: Names, subject: str, relation: str, k: int) -> list[Answer]:
-    scores = predictor.candidate_scores(names.entity_id(subject), names.relation_id(relation))
-    return [
-        Answer(names.entity_name(int(place)), float(scores[place]))
-        for place in best_first(scores, k)
-    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from lkge.errors import SettingsError, UnknownName
 EPSILON = 1e-12
 
 
-class Score(Protocol):
+class Score(ABC):
     """A score function; all shapes broadcast over (…, d).
 
     `score`, `compose` and `candidates` take prepared rows. `decompose` and `relate` take rows as
@@ -29,58 +29,53 @@ class Score(Protocol):
     """
 
     name: ClassVar[str]
-    reals: ClassVar[int]
+    reals: ClassVar[int] = 1
     """Reals of a coordinate: 1, or 2 where coordinates are complex."""
-    is_bilinear: ClassVar[bool]
+    is_bilinear: ClassVar[bool] = False
     """Whether `candidates` is queries @ entity.T."""
 
     def prepare_entities(self, rows: Tensor) -> Tensor:
         """Rows as the score wants them, for example normalised; applied once, before scoring."""
-        ...
+        return rows
 
     def prepare_relations(self, rows: Tensor) -> Tensor:
         """The same for relations."""
-        ...
+        return rows
 
+    @abstractmethod
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Plausibility of (h, r, t), shape (…)."""
-        ...
 
+    @abstractmethod
     def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
         """The score of every entity (n, d) as the tail of every query compose(h, r) (q, d),
         shape (q, n)."""
-        ...
 
+    @abstractmethod
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
         """Where (h, r) expects its tail to be: the query vector, shape (…, d)."""
-        ...
 
+    @abstractmethod
     def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
         """Where (r, t) expects its head to be: the paper's f_sub, shape (…, d)."""
-        ...
 
+    @abstractmethod
     def relate(self, head: Tensor, tail: Tensor) -> Tensor:
         """The relation that leads from h to t: the paper's f_rel, shape (…, d)."""
-        ...
 
+    @abstractmethod
     def identity(self, dim: int) -> Tensor:
         """The relation that leads from every h to itself, (d,): compose(h, r) = h."""
-        ...
 
 
-class Translation:
+class Translation(Score):
     """A relation is a translation of L2-normalised rows."""
-
-    reals: ClassVar[int] = 1
-    is_bilinear: ClassVar[bool] = False
 
     def prepare_entities(self, rows: Tensor) -> Tensor:
         """x̂ = x / max(‖x‖₂, 1e-12)."""
         return functional.normalize(rows, dim=-1)
 
-    def prepare_relations(self, rows: Tensor) -> Tensor:
-        """The same."""
-        return functional.normalize(rows, dim=-1)
+    prepare_relations = prepare_entities
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
         """h + r."""
@@ -102,7 +97,7 @@ class Translation:
 class TransE(Translation):
     """f(h, r, t) = -‖ĥ + r̂ - t̂‖₁."""
 
-    name: ClassVar[str] = "transe"
+    name = "transe"
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """-‖h + r - t‖₁."""
@@ -116,7 +111,7 @@ class TransE(Translation):
 class TransEL2(Translation):
     """f(h, r, t) = -‖ĥ + r̂ - t̂‖₂."""
 
-    name: ClassVar[str] = "transe-l2"
+    name = "transe-l2"
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """-‖h + r - t‖₂."""
@@ -127,36 +122,18 @@ class TransEL2(Translation):
         return -torch.cdist(queries, entity, p=2, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-class Bilinear(ABC):
+class Bilinear(Score):
     """f(h, r, t) = ⟨h·r, t⟩: the products of coordinates, and a real inner product.
 
     What `decompose` and `relate` give has the highest score of all rows of its length, which is
     that of the rows it is made from.
     """
 
-    name: ClassVar[str]
-    reals: ClassVar[int]
-    is_bilinear: ClassVar[bool] = True
-
-    @abstractmethod
-    def identity(self, dim: int) -> Tensor:
-        """The relation that leaves all as it is."""
-
-    @abstractmethod
-    def compose(self, head: Tensor, relation: Tensor) -> Tensor:
-        """h·r."""
+    is_bilinear = True
 
     @abstractmethod
     def towards(self, start: Tensor, tail: Tensor) -> Tensor:
         """∂⟨start·x, t⟩/∂x, (…, d): the direction in which the score grows."""
-
-    def prepare_entities(self, rows: Tensor) -> Tensor:
-        """The rows themselves."""
-        return rows
-
-    def prepare_relations(self, rows: Tensor) -> Tensor:
-        """The rows themselves."""
-        return rows
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """⟨h·r, t⟩."""
@@ -168,18 +145,18 @@ class Bilinear(ABC):
 
     def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
         """Along ∂f/∂h, as long as t."""
-        return _with_length(self.towards(relation, tail), _length(tail))
+        return functional.normalize(self.towards(relation, tail), dim=-1) * _length(tail)
 
     def relate(self, head: Tensor, tail: Tensor) -> Tensor:
         """Along ∂f/∂r, as long as h and t in the mean."""
-        return _with_length(self.towards(head, tail), (_length(head) + _length(tail)) / 2)
+        length = (_length(head) + _length(tail)) / 2
+        return functional.normalize(self.towards(head, tail), dim=-1) * length
 
 
 class DistMult(Bilinear):
     """f(h, r, t) = Σ h r t on real coordinates (Yang et al., 2015)."""
 
-    name: ClassVar[str] = "distmult"
-    reals: ClassVar[int] = 1
+    name = "distmult"
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
         """h·r."""
@@ -194,36 +171,35 @@ class DistMult(Bilinear):
         return torch.ones(dim)
 
 
-class ComplEx(Bilinear):
-    """f(h, r, t) = Re Σ h r t̄ on complex coordinates (Trouillon et al., 2016)."""
+class ComplexProduct(Score):
+    """A relation multiplies complex coordinates."""
 
-    name: ClassVar[str] = "complex"
-    reals: ClassVar[int] = 2
+    reals = 2
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
         """h·r."""
         return complex_product(head, relation)
-
-    def towards(self, start: Tensor, tail: Tensor) -> Tensor:
-        """The conjugate of start, times t."""
-        return conjugate_product(start, tail)
 
     def identity(self, dim: int) -> Tensor:
         """1."""
         return complex_one(dim)
 
 
-class RotatE:
+class ComplEx(ComplexProduct, Bilinear):
+    """f(h, r, t) = Re Σ h r t̄ on complex coordinates (Trouillon et al., 2016)."""
+
+    name = "complex"
+
+    def towards(self, start: Tensor, tail: Tensor) -> Tensor:
+        """The conjugate of start, times t."""
+        return conjugate_product(start, tail)
+
+
+class RotatE(ComplexProduct):
     """A relation turns complex coordinates: f(h, r, t) = -Σ |h r̂ - t|, r̂ = r / |r| (Sun et al.,
     2019)."""
 
-    name: ClassVar[str] = "rotate"
-    reals: ClassVar[int] = 2
-    is_bilinear: ClassVar[bool] = False
-
-    def prepare_entities(self, rows: Tensor) -> Tensor:
-        """The rows themselves."""
-        return rows
+    name = "rotate"
 
     def prepare_relations(self, rows: Tensor) -> Tensor:
         """r̂: every coordinate has modulus one."""
@@ -231,17 +207,11 @@ class RotatE:
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """-Σ |h·r - t|."""
-        apart = self.compose(head, relation) - tail
-        return -complex_abs(apart).sum(-1)
+        return -complex_abs(self.compose(head, relation) - tail).sum(-1)
 
     def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
         """-Σ |q - e|."""
-        apart = queries[:, None] - entity
-        return -complex_abs(apart).sum(-1)
-
-    def compose(self, head: Tensor, relation: Tensor) -> Tensor:
-        """h·r."""
-        return complex_product(head, relation)
+        return -complex_abs(queries[:, None] - entity).sum(-1)
 
     def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
         """t turned back: t times the conjugate of r̂."""
@@ -250,10 +220,6 @@ class RotatE:
     def relate(self, head: Tensor, tail: Tensor) -> Tensor:
         """The turn from h to t: the phase of t times the conjugate of h."""
         return phases(conjugate_product(head, tail))
-
-    def identity(self, dim: int) -> Tensor:
-        """1."""
-        return complex_one(dim)
 
 
 SCORES: Mapping[str, type[Score]] = MappingProxyType(
@@ -327,8 +293,3 @@ def complex_one(dim: int) -> Tensor:
 def _length(rows: Tensor) -> Tensor:
     """‖x‖₂, (…, 1)."""
     return norms(rows).unsqueeze(-1)
-
-
-def _with_length(rows: Tensor, length: Tensor) -> Tensor:
-    """Rows (…, d) stretched to lengths (…, 1)."""
-    return functional.normalize(rows, dim=-1) * length

@@ -19,46 +19,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numba import prange
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lkge.backends.numba.distance import dot
 from lkge.backends.numba.jit import Scratch, parallel
+from lkge.backends.numba.updates import add_rows
 from lkge.backends.torch_autoencoder import Autoencoder
-from lkge.data.snapshots import Facts, with_inverses
-from lkge.models.parameters import Gradient, Parameters
+from lkge.data.snapshots import Facts
+from lkge.models.parameters import Gradient, Parameters, RowGradient
 from lkge.models.scores import Score
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
-
-
-class FusedAutoencoder(Autoencoder):
-    """`Autoencoder` of scores that are translations, on the CPU."""
-
-    def __init__(
-        self, score: Score, facts: Facts, old: Parameters, past: Parameters, weight: Parameters
-    ) -> None:
-        super().__init__(score, facts, old, past, weight)
-        self._near = neighbourhood(with_inverses(facts))
-        self._scratch = Scratch()
-
-    def add_to_members(self, tables: Parameters, gradient: Gradient) -> float:
-        """See `Autoencoder`."""
-        return reconstruction_gradient(
-            self._near,
-            tables.entity.numpy(),
-            tables.relation.numpy(),
-            self.old.entity.numpy(),
-            self.old.relation.numpy(),
-            self.past.entity.numpy(),
-            self.past.relation.numpy(),
-            float(self.weight.entity),
-            float(self.weight.relation),
-            gradient.entity.values.numpy(),
-            gradient.relation.values.numpy(),
-            self._scratch,
-        )
 
 
 class Incidence(NamedTuple):
@@ -68,95 +43,69 @@ class Incidence(NamedTuple):
     columns: NDArray[np.int32]
     counts: Floats
 
+    @classmethod
+    def of(cls, rows: Tensor, columns: Tensor, height: int, width: int) -> Incidence:
+        """How often each pair of row and column is there."""
+        keys, counts = np.unique((rows * width + columns).numpy(), return_counts=True)
+        starts = np.searchsorted(keys, np.arange(height + 1) * width).astype(np.int64)
+        return cls(starts, (keys % width).astype(np.int32), counts.astype(np.float32))
 
-class Neighbourhood(NamedTuple):
-    """Who occurs in D ∪ D⁻¹, and with whom. Whoever has no edge is no member, and never visited.
+
+class FusedAutoencoder(Autoencoder):
+    """`Autoencoder` of scores that are translations, on the CPU.
 
     Relations r and r⁻¹ are members together, so their places are 2k and 2k + 1, as their ids are.
     """
 
-    entities: Places
-    relations: Places
-    entity_facts: Floats
-    relation_facts: Floats
-    entity_entity: Incidence
-    entity_relation: Incidence
-    relation_entity: Incidence
+    def __init__(
+        self, score: Score, facts: Facts, old: Parameters, past: Parameters, weight: Parameters
+    ) -> None:
+        super().__init__(score, facts, old, past, weight)
+        entities, relations = (len(members) for members in self.members)
+        subjects, labels = self._subjects, self._relations
+        self.entity_entity = Incidence.of(subjects, self._objects, entities, entities)
+        self.entity_relation = Incidence.of(subjects, labels, entities, relations)
+        self.relation_entity = Incidence.of(labels, subjects, relations, entities)
+        self._scratch = Scratch()
+
+    def add_to_members(self, tables: Parameters, gradient: Gradient) -> float:
+        """See `Autoencoder`."""
+        entities = self._rows("entities", tables.entity, self.members.entity)
+        relations = self._rows("relations", tables.relation, self.members.relation)
+        entity_sums = self._scratch.take("entity sums", *entities.shape)
+        relation_sums = self._scratch.take("relation sums", *relations.shape)
+        _product(*self.entity_entity, entities, 1.0, False, entity_sums)
+        _product(*self.entity_relation, relations, -1.0, True, entity_sums)
+        _product(*self.relation_entity, entities, -1.0, False, relation_sums)
+        _subtract_mirror(relation_sums)
+        losses = [
+            _residual(
+                members.numpy(), new.float().numpy(), rows, sums, old.numpy(), past.numpy(),
+                np.float32(float(weight)), part.values.numpy(),
+            )
+            for members, new, rows, sums, old, past, weight, part in zip(
+                self.members, self._new, (entities, relations), (entity_sums, relation_sums),
+                self.old, self.past, self.weight, gradient, strict=True,
+            )
+        ]  # fmt: skip
+        entity_flow, relation_flow = entities, relations
+        _product(*self.relation_entity, entity_flow, 1.0, False, relation_sums)
+        _add(gradient.relation, self.members.relation, relation_sums)
+        _subtract_mirror(relation_flow)
+        _product(*self.entity_entity, entity_flow, -1.0, False, entity_sums)
+        _product(*self.entity_relation, relation_flow, 1.0, True, entity_sums)
+        _add(gradient.entity, self.members.entity, entity_sums)
+        return sum(losses)
+
+    def _rows(self, name: str, table: Tensor, members: Tensor) -> Floats:
+        """The rows of members, in a buffer."""
+        rows = self._scratch.take(name, len(members), table.shape[1])
+        torch.index_select(table, 0, members, out=torch.from_numpy(rows))
+        return rows
 
 
-def neighbourhood(edges: NDArray[np.int32]) -> Neighbourhood:
-    """The incidence counts of D ∪ D⁻¹, given with its inverses, shape (2n, 3)."""
-    entities, subjects = np.unique(edges[:, 0], return_inverse=True)
-    relations, labels = np.unique(edges[:, 1], return_inverse=True)
-    objects = np.searchsorted(entities, edges[:, 2])
-    return Neighbourhood(
-        entities=entities.astype(np.int64),
-        relations=relations.astype(np.int64),
-        entity_facts=np.bincount(subjects).astype(np.float32),
-        relation_facts=np.bincount(labels).astype(np.float32),
-        entity_entity=_incidence(subjects, objects, len(entities), len(entities)),
-        entity_relation=_incidence(subjects, labels, len(entities), len(relations)),
-        relation_entity=_incidence(labels, subjects, len(relations), len(entities)),
-    )
-
-
-def _incidence(rows: Places, columns: Places, height: int, width: int) -> Incidence:
-    keys, counts = np.unique(rows * width + columns, return_counts=True)
-    return Incidence(
-        starts=np.searchsorted(keys, np.arange(height + 1) * width).astype(np.int64),
-        columns=(keys % width).astype(np.int32),
-        counts=counts.astype(np.float32),
-    )
-
-
-def reconstruction_gradient(
-    near: Neighbourhood,
-    entity: Floats,
-    relation: Floats,
-    entity_old: Floats,
-    relation_old: Floats,
-    entity_past: Floats,
-    relation_past: Floats,
-    entity_weight: float,
-    relation_weight: float,
-    entity_gradient: Floats,
-    relation_gradient: Floats,
-    scratch: Scratch,
-) -> float:
-    """Add the gradient of w_E Σ ‖e - ē‖² + w_R Σ ‖r - r̄‖² over the members; return the loss.
-
-    `*_old` are last snapshot's rows, (k, d), for rows below k; `*_past` the number of earlier
-    facts of each row, (n,), zero for new rows.
-    """
-    entity_shape = (len(near.entities), entity.shape[1])
-    relation_shape = (len(near.relations), entity.shape[1])
-    entities = scratch.take("entities", *entity_shape)
-    entity_sums = scratch.take("entity_sums", *entity_shape)
-    relations = scratch.take("relations", *relation_shape)
-    relation_sums = scratch.take("relation_sums", *relation_shape)
-
-    _gather(entity, near.entities, entities)
-    _gather(relation, near.relations, relations)
-    _product(*near.entity_entity, entities, 1.0, False, entity_sums)
-    _product(*near.entity_relation, relations, -1.0, True, entity_sums)
-    _product(*near.relation_entity, entities, -1.0, False, relation_sums)
-    _subtract_mirror(relation_sums)
-    entity_loss = _residual(
-        near.entities, near.entity_facts, entities, entity_sums, entity_old, entity_past,
-        np.float32(entity_weight), entity_gradient,
-    )  # fmt: skip
-    relation_loss = _residual(
-        near.relations, near.relation_facts, relations, relation_sums, relation_old, relation_past,
-        np.float32(relation_weight), relation_gradient,
-    )  # fmt: skip
-    entity_flow, relation_flow = entities, relations
-    _product(*near.relation_entity, entity_flow, 1.0, False, relation_sums)
-    _scatter(near.relations, relation_sums, relation_gradient)
-    _subtract_mirror(relation_flow)
-    _product(*near.entity_entity, entity_flow, -1.0, False, entity_sums)
-    _product(*near.entity_relation, relation_flow, 1.0, True, entity_sums)
-    _scatter(near.entities, entity_sums, entity_gradient)
-    return entity_loss + relation_loss
+def _add(part: RowGradient, members: Tensor, values: Floats) -> None:
+    add_rows(part.values.numpy(), part.touched.numpy(), members.numpy(), values)
 
 
 def _subtract_mirror(rows: Floats) -> None:
@@ -167,14 +116,9 @@ def _subtract_mirror(rows: Floats) -> None:
 
 @parallel
 def _product(
-    starts: Places,
-    columns: NDArray[np.int32],
-    counts: Floats,
-    rows: Floats,
-    scale: float,
-    add: bool,
-    out: Floats,
-) -> None:
+    starts: Places, columns: NDArray[np.int32], counts: Floats, rows: Floats, scale: float,
+    add: bool, out: Floats,
+) -> None:  # fmt: skip
     """out = scale · M·rows, or out += that. Four terms a pass spare traffic on `out`."""
     dim = rows.shape[1]
     factor = np.float32(scale)
@@ -198,30 +142,10 @@ def _product(
 
 
 @parallel
-def _gather(table: Floats, members: Places, out: Floats) -> None:
-    for u in prange(len(members)):
-        for i in range(table.shape[1]):
-            out[u, i] = table[members[u], i]
-
-
-@parallel
-def _scatter(members: Places, rows: Floats, gradient: Floats) -> None:
-    for u in prange(len(members)):
-        for i in range(rows.shape[1]):
-            gradient[members[u], i] += rows[u, i]
-
-
-@parallel
 def _residual(
-    members: Places,
-    facts: Floats,
-    rows: Floats,
-    sums: Floats,
-    old: Floats,
-    past: Floats,
-    weight: np.float32,
-    gradient: Floats,
-) -> float:
+    members: Places, facts: Floats, rows: Floats, sums: Floats, old: Floats, past: Floats,
+    weight: np.float32, gradient: Floats,
+) -> float:  # fmt: skip
     """δ = x - (past·x_old + sums)/c with c = past + facts: gradient += 2w·δ, then `rows` holds the
     flow 2w·δ/c to the neighbours; return w Σ ‖δ‖²."""
     squares = np.zeros(len(members), dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -11,13 +11,7 @@ from torch import Tensor
 from lkge.backends.numba import scan, updates
 from lkge.backends.numba.counting import count_above, product_slack
 from lkge.backends.numba.ranking import count_ahead
-from lkge.backends.torch_backend import (
-    ADAGRAD_EPSILON,
-    EPSILON,
-    Counts,
-    Floats,
-    TorchBackend,
-)
+from lkge.backends.torch_backend import ADAGRAD_EPSILON, EPSILON, Counts, Floats, TorchBackend
 from lkge.models.parameters import Gradient, RowGradient
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import RotatE, Score, TransE, TransEL2
@@ -25,15 +19,10 @@ from lkge.models.scores import RotatE, Score, TransE, TransEL2
 BLOCK = 1 << 22
 """Scores that a kernel counts at a time, so that they stay in the cache."""
 
-Scan = Callable[[Floats, Floats], Floats]
-DISTANCES: Mapping[str, tuple[Scan, Scan]] = MappingProxyType(
-    {
-        TransE.name: (scan.l1_distances, scan.all_l1_distances),
-        TransEL2.name: (scan.l2_distances, scan.all_l2_distances),
-        RotatE.name: (scan.moduli_distances, scan.all_moduli_distances),
-    }
+DISTANCES: Mapping[str, int] = MappingProxyType(
+    {TransE.name: scan.L1, TransEL2.name: scan.L2, RotatE.name: scan.MODULI}
 )
-"""Scores that are distances, with kernels for one query and for many."""
+"""Scores that are distances, and which."""
 
 
 class NumbaBackend(TorchBackend):
@@ -106,12 +95,10 @@ class NumbaBackend(TorchBackend):
         scores of all candidates, a block of queries at a time."""
         vectors, rows, targets = queries.numpy(), entity.numpy(), grouped.targets
         if score.name == TransE.name:
-            return count_ahead(vectors, grouped.numbers, rows, targets, *candidates)
-        slack = (
-            product_slack(vectors, rows)
-            if score.is_bilinear
-            else np.zeros(len(vectors), dtype=np.float32)
-        )
+            return count_ahead(vectors, grouped.numbers, rows, targets, candidates)
+        slack = np.zeros(len(vectors), dtype=np.float32)
+        if score.is_bilinear:
+            slack = product_slack(vectors, rows)
         above = np.empty((len(targets), len(candidates.limits)), dtype=np.int64)
         equal = np.empty_like(above)
         size = max(1, BLOCK // max(1, len(rows)))
@@ -121,7 +108,7 @@ class NumbaBackend(TorchBackend):
             part = slice(bounds[0], bounds[-1])
             above[part], equal[part] = count_above(
                 self.scores(score, queries[block], entity), vectors[block], rows, slack[block],
-                bounds - bounds[0], targets[part], *candidates.at(block),
+                bounds - bounds[0], targets[part], candidates.at(block),
             )  # fmt: skip
         return above, equal
 
@@ -129,7 +116,7 @@ class NumbaBackend(TorchBackend):
         """See `TorchBackend`; one query is answered on one thread."""
         if score.name not in DISTANCES:
             return super().scores(score, queries, entity)
-        one, many = DISTANCES[score.name]
+        kind = DISTANCES[score.name]
         if len(queries) == 1:
-            return -one(queries.numpy(), entity.numpy())[None]
-        return -many(queries.numpy(), entity.numpy())
+            return -scan.distances(kind, queries.numpy(), entity.numpy())[None]
+        return -scan.all_distances(kind, queries.numpy(), entity.numpy())

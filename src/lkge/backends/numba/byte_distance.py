@@ -12,6 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from lkge.backends.numba.distance import spread
 from lkge.backends.numba.jit import inlined
 
 LANES = 32
@@ -43,9 +44,7 @@ def _vector_sums(typing_context: Any, x: Any, y: Any, vectors: Any, out: Any) ->
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bytes32, words4 = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(ir.IntType(64), 4)
         difference = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(words4, [bytes32, bytes32]),
-            "llvm.x86.avx2.psad.bw",
+            builder.module, ir.FunctionType(words4, [bytes32, bytes32]), "llvm.x86.avx2.psad.bw"
         )
         left, right = (builder.inttoptr(a, bytes32.as_pointer()) for a in arguments[:2])
         starts = [builder.mul(arguments[2], ir.Constant(ir.IntType(64), k)) for k in range(ROWS)]
@@ -115,7 +114,7 @@ def _counts(typing_context: Any, place: Any, first: Any, second: Any) -> Any:
         words = ir.VectorType(word, WORDS)
         values = builder.inttoptr(arguments[0], words.as_pointer())
         counts = [ir.Constant(words, [0] * WORDS)] * 2
-        limits = [_spread(builder, limit, words) for limit in arguments[1:]]
+        limits = [spread(builder, limit, words) for limit in arguments[1:]]
         for k in range(STRIP // WORDS):
             value = builder.load(builder.gep(values, [ir.Constant(word, k)]), align=4)
             for side, limit in enumerate(limits):
@@ -126,14 +125,6 @@ def _counts(typing_context: Any, place: Any, first: Any, second: Any) -> Any:
 
     pair = types.UniTuple(types.int32, 2)
     return pair(types.uintp, types.int32, types.int32), generate
-
-
-def _spread(builder: Any, value: Any, words: Any) -> Any:
-    """A vector with the value in every lane."""
-    zero = ir.Constant(ir.IntType(32), 0)
-    one = builder.insert_element(ir.Constant(words, ir.Undefined), value, zero)
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), WORDS), [0] * WORDS)
-    return builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), mask)
 
 
 def _total(builder: Any, vector: Any) -> Any:

@@ -13,6 +13,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from lkge.backends.numba.jit import inlined, parallel
+from lkge.models.queries import Candidates
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -38,29 +39,17 @@ def _lengths(rows: Floats) -> Floats:
 
 @parallel
 def count_above(
-    scores: Floats,
-    queries: Floats,
-    candidates: Floats,
-    slack: Floats,
-    bounds: Places,
-    targets: Ints,
-    limits: Ints,
-    starts: Places,
-    stops: Places,
-    answers: Ints,
-    since: Ints,
-    until: Ints,
-) -> tuple[Places, Places]:
-    """How many candidates score higher than the target, and how many as high (itself included).
+    scores: Floats, queries: Floats, rows: Floats, slack: Floats, bounds: Places, targets: Ints,
+    candidates: Candidates,
+) -> tuple[Places, Places]:  # fmt: skip
+    """How many candidates score higher than the target, and how many as high (itself included);
+    both (b, p).
 
     Shapes: scores (q, n), targets (b,); the facts of question q are `bounds[q]` up to
     `bounds[q + 1]`, bounds (q + 1,). Where slack (q,) is above zero, scores are products of queries
-    (q, d) and candidates (n, d). Each of p views has its own candidates, those below `limits` (p,),
-    and leaves out other known answers of question q: `answers[starts[q]:stops[q]]` known `since`
-    snapshot `until` (p,) or before. Both counts (b, p).
-
-    A score that is not a number is as high as any other.
+    (q, d) and rows (n, d). A score that is not a number is as high as any other.
     """
+    limits, starts, stops, answers, since, until = candidates
     above = np.zeros((len(targets), len(limits)), dtype=np.int64)
     equal = np.zeros_like(above)
     order = np.argsort(limits)
@@ -69,7 +58,7 @@ def count_above(
             score = scores[q, targets[b]]
             low, high = score - slack[q], score + slack[q]
             exact = slack[q] > 0
-            own = _product(queries[q], candidates[targets[b]]) if exact else score
+            own = _product(queries[q], rows[targets[b]]) if exact else score
             begin, higher, lower = 0, 0, 0
             for p in order:
                 while begin < limits[p]:
@@ -78,18 +67,18 @@ def count_above(
                     if exact and more + less < end - begin:
                         for c in range(begin, end):
                             if not (scores[q, c] > high or scores[q, c] < low):
-                                rival = _product(queries[q], candidates[c])
+                                rival = _product(queries[q], rows[c])
                                 more += int(rival > own)
                                 less += int(rival < own)
                     begin, higher, lower = end, higher + more, lower + less
                 above[b, p], equal[b, p] = higher, limits[p] - higher - lower
             for place in range(starts[q], stops[q]):
                 answer = answers[place]
-                if answer == targets[b] or answer >= len(candidates):
+                if answer == targets[b] or answer >= len(rows):
                     continue
                 ahead, behind = scores[q, answer] > high, scores[q, answer] < low
                 if exact and not (ahead or behind):
-                    rival = _product(queries[q], candidates[answer])
+                    rival = _product(queries[q], rows[answer])
                     ahead, behind = rival > own, rival < own
                 for p in range(len(limits)):
                     if answer < limits[p] and since[place] <= until[p]:

@@ -108,7 +108,7 @@ def _vector_add_scaled(typing_context: Any, target: Any, x: Any, factor: Any, ve
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to, source = (builder.inttoptr(place, VECTOR.as_pointer()) for place in arguments[:2])
-        scale = _spread(builder, arguments[2])
+        scale = spread(builder, arguments[2], VECTOR)
         with cgutils.for_range(builder, arguments[3]) as loop:
             place = builder.gep(to, [loop.index])
             more = builder.load(builder.gep(source, [loop.index]), align=4)
@@ -119,11 +119,11 @@ def _vector_add_scaled(typing_context: Any, target: Any, x: Any, factor: Any, ve
     return types.void(types.uintp, types.uintp, types.float32, types.intp), generate
 
 
-def _spread(builder: Any, value: Any) -> Any:
-    """A vector with the value in every lane."""
-    undefined = ir.Constant(VECTOR, ir.Undefined)
+def spread(builder: Any, value: Any, vector: Any) -> Any:
+    """A vector of that type with the value in every lane."""
+    undefined = ir.Constant(vector, ir.Undefined)
     one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(one, undefined, mask)
 
 

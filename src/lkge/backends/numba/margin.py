@@ -13,14 +13,13 @@ threads write to one row, and a sum has one order whatever the number of threads
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
 from lkge.backends.numba.distance import dot, l1
 from lkge.backends.numba.jit import Scratch, inlined, parallel, serial
+from lkge.backends.numba.updates import grouped
 from lkge.backends.torch_losses import MarginLoss
 from lkge.data.batches import Batch
 from lkge.models.parameters import Gradient, Parameters
@@ -46,195 +45,68 @@ class FusedMargin(MarginLoss):
         """See `Loss`."""
         if self.adversarial:
             return super().add_gradient(tables, batch, gradient)
-        return margin_gradient(
-            tables.entity.numpy(),
-            tables.relation.numpy(),
-            batch.facts,
-            batch.corruptions,
-            batch.corrupt_object,
-            self.margin,
-            gradient.entity.values.numpy(),
-            gradient.entity.touched.numpy(),
-            gradient.relation.values.numpy(),
-            gradient.relation.touched.numpy(),
-            self._scratch,
+        size, negatives = batch.corruptions.shape
+        used = np.concatenate([batch.facts[:, ::2], batch.corruptions], axis=1)
+        entities, places = _compact(used, len(tables.entity))
+        relations, labels = np.unique(batch.facts[:, 1].astype(np.int64), return_inverse=True)
+        unit_entity, entity_norm = self._unit_rows("entity", tables.entity.numpy(), entities)
+        unit_relation, relation_norm = self._unit_rows(
+            "relation", tables.relation.numpy(), relations
         )
+        dim = unit_entity.shape[1]
+        centres = self._scratch.take("centres", 2 * size, dim)
+        on_facts = self._scratch.take("on facts", 3 * size, dim)
+        losses = _facts_pass(
+            unit_entity, unit_relation, places, labels, batch.corrupt_object, self.margin, centres,
+            on_facts,
+        )  # fmt: skip
+        active = np.flatnonzero(losses > 0)
+        starts, order = grouped(places[active].reshape(-1), len(entities))
+        items = _items(active, batch.corrupt_object).reshape(-1)[order]
+        scale = np.float32(1.0 / (negatives * size))
+        _entities_pass(
+            entities, unit_entity, entity_norm, starts, items, centres, on_facts, scale,
+            gradient.entity.values.numpy(), gradient.entity.touched.numpy(),
+        )  # fmt: skip
+        _relations_pass(
+            relations, unit_relation, relation_norm, labels, active, on_facts, scale,
+            gradient.relation.values.numpy(), gradient.relation.touched.numpy(),
+        )  # fmt: skip
+        return float(losses.sum(dtype=np.float64) / size)
 
-
-def margin_gradient(
-    entity: Floats,
-    relation: Floats,
-    facts: Ints,
-    corruptions: Ints,
-    corrupt_object: NDArray[np.bool_],
-    margin: float,
-    entity_gradient: Floats,
-    entity_touched: Flags,
-    relation_gradient: Floats,
-    relation_touched: Flags,
-    scratch: Scratch,
-) -> float:
-    """Add the gradient of the mean loss to the row gradients; return the mean loss.
-
-    Shapes: entity (n, d), relation (m, d), facts (B, 3), corruptions and corrupt_object (B, K).
-    """
-    batch = prepared(entity, relation, facts, corruptions, corrupt_object, margin, scratch)
-    scale = np.float32(1.0 / (corruptions.shape[1] * len(facts)))
-    _entities_pass(
-        batch.entities, batch.unit_entity, batch.entity_norm, batch.starts, batch.items,
-        batch.centres, batch.fact_gradients, scale, entity_gradient, entity_touched,
-    )  # fmt: skip
-    _relations_pass(
-        batch.relations, batch.unit_relation, batch.relation_norm, batch.used, batch.active,
-        batch.fact_gradients, scale, relation_gradient, relation_touched,
-    )  # fmt: skip
-    return float(batch.losses.sum(dtype=np.float64) / len(facts))
-
-
-@inlined
-def _add_through_norm(
-    gradient: Floats,
-    g: int,
-    unit: Floats,
-    u: int,
-    norm: np.float32,
-    scale: np.float32,
-    out: Floats,
-    c: int,
-) -> None:
-    """out[c] += scale · (g - (g·x̂) x̂) / ‖x‖: what a gradient g on x̂ = x/‖x‖ means for x."""
-    along = dot(gradient, g, unit, u)
-    factor = scale / norm
-    for i in range(unit.shape[1]):
-        out[c, i] += factor * (gradient[g, i] - along * unit[u, i])
-
-
-@parallel
-def _entities_pass(
-    entities: NDArray[np.int64],
-    unit: Floats,
-    norm: Floats,
-    starts: NDArray[np.int64],
-    items: NDArray[np.int64],
-    centres: Floats,
-    fact_gradients: Floats,
-    scale: np.float32,
-    target: Floats,
-    touched: Flags,
-) -> None:
-    """Each entity of the batch sums what its facts hold for it."""
-    dim = unit.shape[1]
-    for u in prange(len(entities)):
-        touched[entities[u]] = 1
-        if starts[u] == starts[u + 1]:
-            continue
-        gradient = np.zeros((1, dim), dtype=np.float32)
-        for place in range(starts[u], starts[u + 1]):
-            add_held(items[place], centres, fact_gradients, unit, u, gradient)
-        _add_through_norm(gradient, 0, unit, u, norm[u], scale, target, entities[u])
+    def _unit_rows(self, name: str, table: Floats, rows: Places) -> tuple[Floats, Floats]:
+        """x / max(‖x‖₂, ε) for the given rows, (u, d), in a buffer, and the divisors, (u,)."""
+        unit = self._scratch.take(name, len(rows), table.shape[1])
+        return unit, _normalise(table, rows, unit)
 
 
 @serial
-def _relations_pass(
-    relations: NDArray[np.int64],
-    unit: Floats,
-    norm: Floats,
-    used: NDArray[np.int64],
-    active: NDArray[np.int64],
-    fact_gradients: Floats,
-    scale: np.float32,
-    target: Floats,
-    touched: Flags,
-) -> None:
-    """Each relation of the batch sums what its facts hold for it."""
-    gradients = np.zeros_like(unit)
-    for b in active:
-        row = used[b]
-        for i in range(unit.shape[1]):
-            gradients[row, i] += fact_gradients[3 * b + 2, i]
-    for u in range(len(relations)):
-        touched[relations[u]] = 1
-        _add_through_norm(gradients, u, unit, u, norm[u], scale, target, relations[u])
-
-
-class Prepared(NamedTuple):
-    """A batch after the pass over its facts: distinct rows, and what each fact holds for them.
-
-    Shapes: entities (u,), relations (v,) and their unit rows and norms; used (B,) places among
-    relations; losses (B,); active (a,) facts with a loss; starts (u + 1,) and items: where each
-    entity occurs in active facts; centres (2B, d); fact_gradients (3B, d).
-    """
-
-    entities: Places
-    unit_entity: Floats
-    entity_norm: Floats
-    relations: Places
-    unit_relation: Floats
-    relation_norm: Floats
-    used: Places
-    losses: Floats
-    active: Places
-    starts: Places
-    items: Places
-    centres: Floats
-    fact_gradients: Floats
-
-
-def prepared(
-    entity: Floats,
-    relation: Floats,
-    facts: Ints,
-    corruptions: Ints,
-    corrupt_object: NDArray[np.bool_],
-    margin: float,
-    scratch: Scratch,
-) -> Prepared:
-    """Normalise the rows of a batch and work on its facts; valid until the scratch is reused."""
-    entities, subjects, objects, corrupted = _compact(facts, corruptions, len(entity))
-    relations, used = np.unique(facts[:, 1].astype(np.int64), return_inverse=True)
-    size, dim = len(facts), entity.shape[1]
-    unit_entity = scratch.take("unit_entity", len(entities), dim)
-    unit_relation = scratch.take("unit_relation", len(relations), dim)
-    centres = scratch.take("centres", 2 * size, dim)
-    fact_gradients = scratch.take("fact_gradients", 3 * size, dim)
-    entity_norm = _normalise(entity, entities, unit_entity)
-    relation_norm = _normalise(relation, relations, unit_relation)
-    losses = _facts_pass(
-        unit_entity, unit_relation, subjects, used, objects, corrupted, corrupt_object, margin,
-        centres, fact_gradients,
-    )  # fmt: skip
-    active = np.flatnonzero(losses > 0)
-    starts, items = _incidences(len(entities), active, subjects, objects, corrupted, corrupt_object)
-    return Prepared(
-        entities, unit_entity, entity_norm, relations, unit_relation, relation_norm, used, losses,
-        active, starts, items, centres, fact_gradients,
-    )  # fmt: skip
-
-
-@serial
-def _compact(facts: Ints, corruptions: Ints, num_entities: int) -> tuple[Any, Any, Any, Any]:
-    """The batch's distinct entities, ascending, and the batch in positions among them."""
-    size, negatives = corruptions.shape
+def _compact(used: Ints, num_entities: int) -> tuple[Places, Ints]:
+    """The distinct entities among those `used` (B, k), ascending, and the place of each there."""
     position = np.full(num_entities, -1, dtype=np.int32)
-    for b in range(size):
-        position[facts[b, 0]] = 0
-        position[facts[b, 2]] = 0
-        for k in range(negatives):
-            position[corruptions[b, k]] = 0
+    for entity in used.flat:
+        position[entity] = 0
     entities = np.flatnonzero(position == 0)
     for place in range(len(entities)):
         position[entities[place]] = place
-    subjects = position[facts[:, 0]]
-    objects = position[facts[:, 2]]
-    corrupted = np.empty((size, negatives), dtype=np.int32)
-    for b in range(size):
-        for k in range(negatives):
-            corrupted[b, k] = position[corruptions[b, k]]
-    return entities, subjects, objects, corrupted
+    places = np.empty_like(used)
+    for b in range(len(used)):
+        for k in range(used.shape[1]):
+            places[b, k] = position[used[b, k]]
+    return entities, places
+
+
+def _items(active: Places, corrupt_object: NDArray[np.bool_]) -> Places:
+    """What an entity is in active facts (a,), as 4·fact + role, (a, 2 + K): subject, object, and
+    corrupted subjects or objects."""
+    corrupted = CORRUPTION + corrupt_object[active].astype(np.int64)
+    ends = np.broadcast_to([SUBJECT, OBJECT], (len(active), 2))
+    items: Places = 4 * active[:, None] + np.concatenate([ends, corrupted], axis=1)
+    return items
 
 
 @parallel
-def _normalise(table: Floats, rows: NDArray[np.int64], unit: Floats) -> Floats:
+def _normalise(table: Floats, rows: Places, unit: Floats) -> Floats:
     """unit = x / max(‖x‖₂, ε) for the given rows, (u, d); return the divisors, (u,)."""
     norm = np.empty(len(rows), dtype=np.float32)
     for u in prange(len(rows)):
@@ -257,101 +129,90 @@ def _add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c:
 
 @parallel
 def _facts_pass(
-    unit_entity: Floats,
-    unit_relation: Floats,
-    subjects: Ints,
-    relations: NDArray[np.int64],
-    objects: Ints,
-    corrupted: Ints,
-    corrupt_object: NDArray[np.bool_],
-    margin: float,
-    centres: Floats,
-    gradients: Floats,
-) -> Floats:
+    entity: Floats, relation: Floats, places: Ints, labels: Places,
+    corrupt_object: NDArray[np.bool_], margin: float, centres: Floats, gradients: Floats,
+) -> Floats:  # fmt: skip
     """Fill, for each fact, the centres (t - r, h + r) that corrupted subjects and objects are
     compared with, (2B, d), and, where its loss is positive, the gradients on (h, t, r) in units
     of 1/(K·B), (3B, d). Return the losses, (B,).
+
+    Rows have unit length. Those of a fact are `places` (B, 2 + K): subject, object, corruptions.
     """
-    size, negatives = corrupted.shape
-    dim = unit_entity.shape[1]
+    size, negatives = corrupt_object.shape
     losses = np.empty(size, dtype=np.float32)
     for b in prange(size):
-        head, tail, relation = subjects[b], objects[b], relations[b]
+        head, tail, others, label = places[b, 0], places[b, 1], places[b, 2:], labels[b]
         backward, forward = 2 * b, 2 * b + 1
-        for i in range(dim):
-            centres[backward, i] = unit_entity[tail, i] - unit_relation[relation, i]
-            centres[forward, i] = unit_entity[head, i] + unit_relation[relation, i]
+        for i in range(entity.shape[1]):
+            centres[backward, i] = entity[tail, i] - relation[label, i]
+            centres[forward, i] = entity[head, i] + relation[label, i]
         negative = np.float32(0)
         for k in range(negatives):
             centre = backward + np.int64(corrupt_object[b, k])
-            negative += l1(centres, centre, unit_entity, corrupted[b, k])
-        positive = l1(centres, forward, unit_entity, tail)
+            negative += l1(centres, centre, entity, others[k])
+        positive = l1(centres, forward, entity, tail)
         loss = np.float32(margin) + positive - negative / np.float32(negatives)
         losses[b] = max(loss, np.float32(0))
         if loss <= 0:
             continue
         on_subject, on_object, on_relation = 3 * b, 3 * b + 1, 3 * b + 2
-        for i in range(dim):
-            gradients[on_subject, i] = 0
-            gradients[on_object, i] = 0
+        gradients[on_subject : on_object + 1] = 0
         for k in range(negatives):
-            other = corrupted[b, k]
             if corrupt_object[b, k]:
-                _add_sign(centres, forward, unit_entity, other, -1, gradients, on_subject)
+                _add_sign(centres, forward, entity, others[k], -1, gradients, on_subject)
             else:
-                _add_sign(centres, backward, unit_entity, other, -1, gradients, on_object)
-        for i in range(dim):
+                _add_sign(centres, backward, entity, others[k], -1, gradients, on_object)
+        for i in range(entity.shape[1]):
             gradients[on_relation, i] = gradients[on_subject, i] - gradients[on_object, i]
-        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_relation)
-        _add_sign(centres, forward, unit_entity, tail, negatives, gradients, on_subject)
-        _add_sign(centres, forward, unit_entity, tail, -negatives, gradients, on_object)
+        _add_sign(centres, forward, entity, tail, negatives, gradients, on_relation)
+        _add_sign(centres, forward, entity, tail, negatives, gradients, on_subject)
+        _add_sign(centres, forward, entity, tail, -negatives, gradients, on_object)
     return losses
 
 
-@serial
-def _incidences(
-    num_rows: int,
-    active: NDArray[np.int64],
-    subjects: Ints,
-    objects: Ints,
-    corrupted: Ints,
-    corrupt_object: NDArray[np.bool_],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each entity of the batch, where it occurs in active facts (compressed rows).
-
-    An item is 4·fact + role: subject, object, corrupted subject or corrupted object.
-    """
-    negatives = corrupted.shape[1]
-    starts = np.zeros(num_rows + 1, dtype=np.int64)
-    for b in active:
-        starts[subjects[b] + 1] += 1
-        starts[objects[b] + 1] += 1
-        for k in range(negatives):
-            starts[corrupted[b, k] + 1] += 1
-    for row in range(num_rows):
-        starts[row + 1] += starts[row]
-    items = np.empty(starts[num_rows], dtype=np.int64)
-    fill = starts[:num_rows].copy()
-    for b in active:
-        items[fill[subjects[b]]] = 4 * b + SUBJECT
-        fill[subjects[b]] += 1
-        items[fill[objects[b]]] = 4 * b + OBJECT
-        fill[objects[b]] += 1
-        for k in range(negatives):
-            row = corrupted[b, k]
-            items[fill[row]] = 4 * b + CORRUPTION + np.int64(corrupt_object[b, k])
-            fill[row] += 1
-    return starts, items
-
-
 @inlined
-def add_held(
-    item: int, centres: Floats, fact_gradients: Floats, unit: Floats, u: int, gradient: Floats
+def _add_through_norm(
+    gradient: Floats, g: int, unit: Floats, u: int, factor: np.float32, out: Floats, c: int
 ) -> None:
-    """Add to `gradient` (1, d) what the fact of an item holds for entity u."""
-    fact, role = item >> 2, item & 3
-    if role < CORRUPTION:
+    """out[c] += factor · (g - (g·x̂) x̂): what a gradient g on x̂ = x/‖x‖ means for x, where the
+    factor has 1/‖x‖."""
+    along = dot(gradient, g, unit, u)
+    for i in range(unit.shape[1]):
+        out[c, i] += factor * (gradient[g, i] - along * unit[u, i])
+
+
+@parallel
+def _entities_pass(
+    entities: Places, unit: Floats, norm: Floats, starts: Ints, items: Places, centres: Floats,
+    on_facts: Floats, scale: np.float32, target: Floats, touched: Flags,
+) -> None:  # fmt: skip
+    """Each entity of the batch sums what its facts hold for it."""
+    dim = unit.shape[1]
+    for u in prange(len(entities)):
+        touched[entities[u]] = 1
+        if starts[u] == starts[u + 1]:
+            continue
+        gradient = np.zeros((1, dim), dtype=np.float32)
+        for place in range(starts[u], starts[u + 1]):
+            fact, role = items[place] >> 2, items[place] & 3
+            if role < CORRUPTION:
+                for i in range(dim):
+                    gradient[0, i] += on_facts[3 * fact + role, i]
+            else:
+                _add_sign(centres, 2 * fact + role - CORRUPTION, unit, u, 1, gradient, 0)
+        _add_through_norm(gradient, 0, unit, u, scale / norm[u], target, entities[u])
+
+
+@serial
+def _relations_pass(
+    relations: Places, unit: Floats, norm: Floats, labels: Places, active: Places,
+    on_facts: Floats, scale: np.float32, target: Floats, touched: Flags,
+) -> None:  # fmt: skip
+    """Each relation of the batch sums what its facts hold for it."""
+    gradients = np.zeros_like(unit)
+    for b in active:
         for i in range(unit.shape[1]):
-            gradient[0, i] += fact_gradients[3 * fact + role, i]
-    else:
-        _add_sign(centres, 2 * fact + role - CORRUPTION, unit, u, 1, gradient, 0)
+            gradients[labels[b], i] += on_facts[3 * b + 2, i]
+    for u in range(len(relations)):
+        touched[relations[u]] = 1
+        _add_through_norm(gradients, u, unit, u, scale / norm[u], target, relations[u])

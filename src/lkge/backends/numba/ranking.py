@@ -13,8 +13,6 @@ both queries and candidates are worked on in tiles that fit the caches.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
@@ -22,10 +20,12 @@ from numpy.typing import NDArray
 from lkge.backends.numba.byte_distance import LANES, ROWS, STRIP, byte_distances, count_below
 from lkge.backends.numba.distance import l1
 from lkge.backends.numba.jit import inlined, parallel, rough
+from lkge.models.queries import Candidates
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 Places = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
 
 ROUNDING = np.float32(1e-5)
 """Relative error allowed for a float32 sum of distances, far above what one has."""
@@ -40,53 +40,29 @@ UNKNOWN = np.float32(-1)
 """A distance that has not been computed."""
 
 
-class Quantised(NamedTuple):
-    """Rows as bytes, padded to whole vectors and with `ROWS` more rows, so that a group of rows may
-    begin at any; and their rounding errors in steps, rounded up."""
-
-    codes: NDArray[np.uint8]
-    errors: Floats
-
-
 def count_ahead(
-    queries: Floats,
-    question: Ints,
-    candidates: Floats,
-    targets: Ints,
-    limits: Ints,
-    starts: Places,
-    stops: Places,
-    answers: Ints,
-    since: Ints,
-    until: Ints,
+    queries: Floats, question: Ints, rows: Floats, targets: Ints, candidates: Candidates
 ) -> tuple[Places, Places]:
-    """How many candidates are nearer than the target, and how many as near (itself included).
-
-    Shapes: queries (q, d), question (b,) ascending in 0 … q-1, candidates (n, d), targets (b,).
-    Each of p views of the growing graph has its own candidates, those below `limits` (p,), and
-    leaves out other known answers of query q: `answers[starts[q]:stops[q]]` known `since` snapshot
-    `until` (p,) or before. Both counts (b, p).
+    """How many candidates are nearer than the target, and how many as near (itself included); both
+    (b, p). Shapes: queries (q, d), question (b,) ascending in 0 … q-1, rows (n, d), targets (b,).
     """
-    low, step = _grid(queries, candidates)
+    low, step = _grid(queries, rows)
     query_codes, query_errors = quantise(queries, low, step)
-    codes, errors = quantise(candidates, low, step)
-    distances = _own_distances(queries, question, candidates, targets)
+    codes, errors = quantise(rows, low, step)
+    distances = _own_distances(queries, question, rows, targets)
     centre = distances / step
     slack = query_errors[question] + 1 + ROUNDING * centre
     bounds = np.searchsorted(question, np.arange(len(queries) + 1))
-    order = np.argsort(limits, kind="stable")
-    nearer = np.zeros((len(targets), len(limits)), dtype=np.int64)
+    order = np.argsort(candidates.limits, kind="stable")
+    nearer = np.zeros((len(targets), len(order)), dtype=np.int64)
     equal = np.zeros_like(nearer)
     _count(
-        queries, candidates, query_codes, codes, errors.astype(np.int32), bounds, targets,
-        distances, np.floor(centre - slack).astype(np.int32),
-        np.ceil(centre + slack).astype(np.int32), limits[order], nearer, equal,
+        queries, rows, query_codes, codes, errors.astype(np.int32), bounds, targets, distances,
+        np.floor(centre - slack).astype(np.int32), np.ceil(centre + slack).astype(np.int32),
+        candidates.limits[order], nearer, equal,
     )  # fmt: skip
     nearer[:, order], equal[:, order] = nearer.cumsum(axis=1), equal.cumsum(axis=1)
-    _leave_out(
-        queries, candidates, bounds, targets, distances, limits, starts, stops, answers, since,
-        until, nearer, equal,
-    )  # fmt: skip
+    _leave_out(queries, rows, bounds, targets, distances, candidates, nearer, equal)
     return nearer, equal
 
 
@@ -122,8 +98,10 @@ def _mean_and_deviation(rows: Floats) -> tuple[float, float]:
 
 
 @rough
-def quantise(rows: Floats, low: np.float32, step: np.float32) -> Quantised:
-    """Bytes and error sums of `rows` (n, d) on the grid low + step·{0 … 255}."""
+def quantise(rows: Floats, low: np.float32, step: np.float32) -> tuple[Bytes, Floats]:
+    """`rows` (n, d) as bytes on the grid low + step·{0 … 255}, padded to whole vectors and with
+    `ROWS` more rows, so that a group of rows may begin at any; and their rounding errors in steps,
+    rounded up, (n,)."""
     size, dim = rows.shape
     codes = np.zeros((size + ROWS, (dim + LANES - 1) // LANES * LANES), dtype=np.uint8)
     errors = np.empty(size, dtype=np.float32)
@@ -135,7 +113,7 @@ def quantise(rows: Floats, low: np.float32, step: np.float32) -> Quantised:
             codes[n, i] = np.uint8(code)
             error += abs(exact - code)
         errors[n] = np.ceil(error)
-    return Quantised(codes, errors)
+    return codes, errors
 
 
 @parallel
@@ -148,20 +126,10 @@ def _own_distances(queries: Floats, question: Ints, candidates: Floats, targets:
 
 @parallel
 def _count(
-    queries: Floats,
-    candidates: Floats,
-    query_codes: NDArray[np.uint8],
-    codes: NDArray[np.uint8],
-    errors: Ints,
-    bounds: Places,
-    targets: Ints,
-    distances: Floats,
-    surely_nearer: Ints,
-    surely_farther: Ints,
-    limits: Ints,
-    nearer: Places,
-    equal: Places,
-) -> None:
+    queries: Floats, candidates: Floats, query_codes: Bytes, codes: Bytes, errors: Ints,
+    bounds: Places, targets: Ints, distances: Floats, surely_nearer: Ints, surely_farther: Ints,
+    limits: Ints, nearer: Places, equal: Places,
+) -> None:  # fmt: skip
     """Counts between consecutive ascending limits, nothing left out.
 
     The facts of query q are `bounds[q]` up to `bounds[q + 1]`.
@@ -198,20 +166,10 @@ def _count(
 
 @inlined
 def _compare(
-    queries: Floats,
-    q: int,
-    candidates: Floats,
-    begin: int,
-    end: int,
-    apart: Ints,
-    row: int,
-    exact: Floats,
-    margins: Ints,
-    target: int,
-    distance: np.float32,
-    surely_nearer: np.int32,
+    queries: Floats, q: int, candidates: Floats, begin: int, end: int, apart: Ints, row: int,
+    exact: Floats, margins: Ints, target: int, distance: np.float32, surely_nearer: np.int32,
     surely_farther: np.int32,
-) -> tuple[int, int]:
+) -> tuple[int, int]:  # fmt: skip
     """How many of a tile are nearer than `distance`, and how many as near; the target itself is,
     however its own distance may round. `margins` are the largest errors of each strip of the tile;
     `exact` keeps float32 distances of the query for the next target."""
@@ -237,28 +195,18 @@ def _compare(
 
 @parallel
 def _leave_out(
-    queries: Floats,
-    candidates: Floats,
-    bounds: Places,
-    targets: Ints,
-    distances: Floats,
-    limits: Ints,
-    starts: Places,
-    stops: Places,
-    answers: Ints,
-    since: Ints,
-    until: Ints,
-    nearer: Places,
-    equal: Places,
-) -> None:
+    queries: Floats, rows: Floats, bounds: Places, targets: Ints, distances: Floats,
+    candidates: Candidates, nearer: Places, equal: Places,
+) -> None:  # fmt: skip
     """Take known answers other than the target out of the counts."""
+    limits, starts, stops, answers, since, until = candidates
     highest = limits.max()
     for q in prange(len(queries)):
         for place in range(starts[q], stops[q]):
             answer = answers[place]
             if answer >= highest:
                 continue
-            exact = l1(queries, q, candidates, answer)
+            exact = l1(queries, q, rows, answer)
             for b in range(bounds[q], bounds[q + 1]):
                 if answer == targets[b] or exact > distances[b]:
                     continue

@@ -28,9 +28,10 @@ from torch import Tensor
 from lkge.backends.numba.distance import add_scaled, dot
 from lkge.backends.numba.jit import Scratch, parallel, serial
 from lkge.backends.numba.softmax import QueryGradient, add_scattered
-from lkge.backends.numba.updates import scatter
+from lkge.backends.numba.updates import grouped
 from lkge.backends.torch_losses import SampledSoftmaxLoss
 from lkge.data.batches import Batch
+from lkge.models.losses import log_weights
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import Bilinear
 
@@ -82,21 +83,51 @@ class FusedSampledSoftmax(SampledSoftmaxLoss):
 
     def _add_shared(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
         """`add_gradient` where facts share corruptions of their objects."""
+        size, sharing, dim = len(batch), batch.shared_by, tables.entity.shape[1]
         queries = QueryGradient.of(self.score, tables, batch.facts, self._scratch)
         targets = tables.entity[torch.from_numpy(batch.facts[:, 2]).long()]
-        put_in = np.ascontiguousarray(batch.corruptions[:: batch.shared_by])
-        on_targets = torch.from_numpy(self._scratch.take("on targets", *targets.shape))
-        loss = shared_softmax(
-            queries.vectors, targets, tables.entity, put_in, batch.shared_by, self.adversarial,
-            self.smoothing, queries.on_vectors, on_targets, gradient.entity.values,
-            self._scratch,
-        )  # fmt: skip
-        gradient.entity.touched[torch.from_numpy(put_in).long().flatten()] = 1
-        on_head, on_relation = queries.factors()
-        add_scattered(gradient.entity, batch.facts[:, 0], on_head)
+        put_in = np.ascontiguousarray(batch.corruptions[::sharing])
+        negatives = put_in.shape[1]
+        on_targets, losses = self._buffer("on targets", *targets.shape), torch.empty(size)
+        for groups, facts in _blocks(size, sharing, BLOCK_BYTES // (4 * negatives * dim)):
+            drawn = put_in[groups].reshape(-1)
+            rows = self._buffer("shared rows", len(drawn), dim)
+            torch.index_select(tables.entity, 0, torch.from_numpy(drawn), out=rows)
+            rows = rows.view(-1, negatives, dim)
+            asked = queries.vectors[facts].view(len(rows), -1, dim)
+            buffer = self._buffer("shared scores", *asked.shape[:2], negatives)
+            scores = torch.bmm(asked, rows.mT, out=buffer)
+            own = (queries.vectors[facts] * targets[facts]).sum(dim=1)
+            losses[facts], on_own = self._differentiate(own, scores.view(-1, negatives), 1 / size)
+            torch.bmm(scores, rows, out=queries.on_vectors[facts].view_as(asked))
+            queries.on_vectors[facts].addcmul_(on_own[:, None], targets[facts])
+            torch.mul(on_own[:, None], queries.vectors[facts], out=on_targets[facts])
+            on_rows = torch.bmm(scores.mT, asked, out=rows).view(-1, dim)
+            add_scattered(gradient.entity, drawn, on_rows)
+        queries.add_gradient(gradient)
         add_scattered(gradient.entity, batch.facts[:, 2], on_targets)
-        add_scattered(gradient.relation, batch.facts[:, 1], on_relation)
-        return loss
+        return float(losses.mean(dtype=torch.float64))
+
+    def _buffer(self, name: str, *shape: int) -> Tensor:
+        return torch.from_numpy(self._scratch.take(name, *shape))
+
+    def _differentiate(self, own: Tensor, scores: Tensor, weight: float) -> tuple[Tensor, Tensor]:
+        """The losses (b,) of facts with scores `own` (b,), among corruptions with `scores` (b, K),
+        and `weight` times their slopes on `own`; those on `scores` take the place of these."""
+        candidates, smoothing = 1 + scores.shape[1], self.smoothing
+        if self.adversarial:
+            scores.add_(log_weights(scores, self.adversarial)).add_(math.log(scores.shape[1]))
+        expected = (1 - smoothing) * own
+        if smoothing:
+            expected += smoothing / candidates * (own + scores.sum(dim=1))
+        highest = torch.maximum(own, scores.amax(dim=1))
+        risen = (own - highest).exp_()
+        sums = risen + scores.sub_(highest[:, None]).exp_().sum(dim=1)
+        scores.mul_((weight / sums)[:, None])
+        if smoothing:
+            scores.sub_(weight * smoothing / candidates)
+        slopes = risen / sums - (1 - smoothing) - smoothing / candidates
+        return highest + sums.log() - expected, weight * slopes
 
 
 def _scored(batch: Batch) -> tuple[Ints, Ints]:
@@ -110,15 +141,9 @@ def _scored(batch: Batch) -> tuple[Ints, Ints]:
 
 @parallel
 def sampled_softmax(
-    entity: Floats,
-    centres: Floats,
-    put_in: Ints,
-    which: Ints,
-    adversarial: float,
-    smoothing: float,
-    slopes: Floats,
-    on_centres: Floats,
-) -> float:
+    entity: Floats, centres: Floats, put_in: Ints, which: Ints, adversarial: float,
+    smoothing: float, slopes: Floats, on_centres: Floats,
+) -> float:  # fmt: skip
     """The mean over facts of `lkge.models.losses.sampled_softmax_loss`. Its slopes on the scores
     are written to `slopes` (B, 1 + K), its gradient on centres is added to `on_centres` (c, d).
 
@@ -161,93 +186,19 @@ def _weigh(negatives: Floats, adversarial: float) -> None:
 
 
 @parallel
-def _add_by_entity(
-    centres: Floats,
-    which: Ints,
-    slopes: Floats,
-    starts: Ints,
-    order: Ints,
-    on_entity: Floats,
-    touched: NDArray[np.uint8],
-) -> None:
-    for e in prange(len(starts) - 1):
-        if starts[e] == starts[e + 1]:
-            continue
-        touched[e] = 1
-        for place in range(starts[e], starts[e + 1]):
-            scored = order[place]
-            add_scaled(on_entity, e, slopes[scored], centres, which[scored])
-
-
-@serial
-def _grouped(rows: Ints, size: int) -> tuple[Ints, Ints]:
-    """Places of `rows` in the order of their values, those of value v from `starts[v]` up to
-    `starts[v + 1]`; (size + 1,) and (len(rows),)."""
-    starts = np.zeros(size + 1, dtype=np.int32)
-    for row in rows:
-        starts[row + 1] += 1
-    for value in range(size):
-        starts[value + 1] += starts[value]
-    ends, order = starts[:-1].copy(), np.empty(len(rows), dtype=np.int32)
-    for place in range(len(rows)):
-        order[ends[rows[place]]] = place
-        ends[rows[place]] += 1
-    return starts, order
-
-
 def add_to_entities(
-    centres: Floats,
-    put_in: Ints,
-    which: Ints,
-    slopes: Floats,
-    on_entity: Floats,
+    centres: Floats, put_in: Ints, which: Ints, slopes: Floats, on_entity: Floats,
     touched: NDArray[np.uint8],
-) -> None:
+) -> None:  # fmt: skip
     """Add Σ slope · centre to the gradient on each entity put in, (n, d), and mark it touched. The
     facts are taken entity by entity, so that threads never meet."""
-    starts, order = _grouped(put_in.reshape(-1), len(on_entity))
-    flat = which.reshape(-1), slopes.reshape(-1)
-    _add_by_entity(centres, *flat, starts, order, on_entity, touched)
-
-
-def shared_softmax(
-    queries: Tensor,
-    targets: Tensor,
-    entity: Tensor,
-    put_in: Ints,
-    sharing: int,
-    adversarial: float,
-    smoothing: float,
-    on_queries: Tensor,
-    on_targets: Tensor,
-    on_entity: Tensor,
-    scratch: Scratch,
-) -> float:
-    """The mean over facts of `lkge.models.losses.sampled_softmax_loss`. Its gradient on queries and
-    on targets is written to `on_queries` and `on_targets`, that on entities put in is added to
-    `on_entity`.
-
-    Shapes: queries, targets and their gradients (B, d), entity and its gradient (n, d). A group is
-    `sharing` facts, the last one what remains; those put in to each group are `put_in` (⌈B/g⌉, K).
-    """
-    negatives, dim = put_in.shape[1], entity.shape[1]
-    losses = torch.empty(len(queries))
-    for groups, facts in _blocks(len(queries), sharing, BLOCK_BYTES // (4 * negatives * dim)):
-        drawn = put_in[groups].reshape(-1)
-        rows = _rows(entity, drawn, scratch).view(-1, negatives, dim)
-        asked = queries[facts].view(len(rows), -1, dim)
-        buffer = scratch.take("shared scores", *asked.shape[:2], negatives)
-        scores = torch.bmm(asked, rows.mT, out=torch.from_numpy(buffer))
-        own = (queries[facts] * targets[facts]).sum(dim=1)
-        losses[facts], on_own = _differentiate(
-            own, scores.view(-1, negatives), adversarial, smoothing, 1 / len(queries)
-        )
-        torch.bmm(scores, rows, out=on_queries[facts].view_as(asked))
-        on_queries[facts].addcmul_(on_own[:, None], targets[facts])
-        torch.mul(on_own[:, None], queries[facts], out=on_targets[facts])
-        on_rows = torch.bmm(scores.mT, asked, out=rows).view(-1, dim)
-        scatter(on_entity.numpy(), drawn, on_rows.numpy())
-    return float(losses.mean(dtype=torch.float64))
+    starts, order = grouped(put_in.reshape(-1), len(on_entity))
+    centre_of, slope_of = which.reshape(-1), slopes.reshape(-1)
+    for e in prange(len(on_entity)):
+        for place in range(starts[e], starts[e + 1]):
+            touched[e] = 1
+            scored = order[place]
+            add_scaled(on_entity, e, slope_of[scored], centres, centre_of[scored])
 
 
 def _blocks(facts: int, sharing: int, most: int) -> Iterator[tuple[slice, slice]]:
@@ -258,36 +209,3 @@ def _blocks(facts: int, sharing: int, most: int) -> Iterator[tuple[slice, slice]
         yield slice(start, stop), slice(start * sharing, stop * sharing)
     if whole * sharing < facts:
         yield slice(whole, whole + 1), slice(whole * sharing, facts)
-
-
-def _rows(entity: Tensor, drawn: Ints, scratch: Scratch) -> Tensor:
-    """entity[drawn], in a buffer."""
-    buffer = torch.from_numpy(scratch.take("shared rows", len(drawn), entity.shape[1]))
-    return torch.index_select(entity, 0, torch.from_numpy(drawn), out=buffer)
-
-
-def _differentiate(
-    own: Tensor, scores: Tensor, adversarial: float, smoothing: float, weight: float
-) -> tuple[Tensor, Tensor]:
-    """The losses (b,) of facts with scores `own` (b,), among corruptions with `scores` (b, K), and
-    `weight` times their slopes on `own`; those on `scores` take the place of these."""
-    candidates = 1 + scores.shape[1]
-    if adversarial:
-        _weigh_shared(scores, adversarial)
-    expected = (1 - smoothing) * own
-    if smoothing:
-        expected += smoothing / candidates * (own + scores.sum(dim=1))
-    highest = torch.maximum(own, scores.amax(dim=1))
-    risen = (own - highest).exp_()
-    sums = risen + scores.sub_(highest[:, None]).exp_().sum(dim=1)
-    scores.mul_((weight / sums)[:, None])
-    if smoothing:
-        scores.sub_(weight * smoothing / candidates)
-    slopes = risen / sums - (1 - smoothing) - smoothing / candidates
-    return highest + sums.log() - expected, weight * slopes
-
-
-def _weigh_shared(scores: Tensor, adversarial: float) -> None:
-    """f_k becomes f_k + log (K softmax_k(τ f_k)), in place."""
-    weights = torch.log_softmax(adversarial * scores, dim=1)
-    scores.add_(weights).add_(math.log(scores.shape[1]))

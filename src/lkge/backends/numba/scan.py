@@ -1,7 +1,6 @@
 """Questions past every candidate: all distances in one pass over the table.
 
-A kernel for one question runs on one thread and holds no lock, so that several questions can be
-answered at once.
+One question is answered on one thread without a lock, so that several can be answered at once.
 """
 
 from __future__ import annotations
@@ -15,59 +14,28 @@ from lkge.backends.numba.jit import parallel, serial
 
 Floats = NDArray[np.float32]
 
-
-@serial
-def l1_distances(query: Floats, candidates: Floats) -> Floats:
-    """‖q - c‖₁ for each candidate, (n,). Shapes: query (1, d), candidates (n, d), C-contiguous."""
-    distances = np.empty(len(candidates), dtype=np.float32)
-    for c in range(len(candidates)):
-        distances[c] = l1(query, 0, candidates, c)
-    return distances
+L1, L2, MODULI = range(3)
+"""‖q - c‖₁, ‖q - c‖₂, and Σ |q - c| over complex coordinates."""
 
 
 @serial
-def l2_distances(query: Floats, candidates: Floats) -> Floats:
-    """‖q - c‖₂ for each candidate, (n,). Shapes as above."""
-    distances = np.empty(len(candidates), dtype=np.float32)
+def distances(kind: int, query: Floats, candidates: Floats) -> Floats:
+    """The distance of a question (1, d) to each candidate (n, d), all C-contiguous, (n,)."""
+    found = np.empty(len(candidates), dtype=np.float32)
     for c in range(len(candidates)):
-        distances[c] = l2(query, 0, candidates, c)
-    return distances
-
-
-@serial
-def moduli_distances(query: Floats, candidates: Floats) -> Floats:
-    """Σ |q - c| over complex coordinates for each candidate, (n,). Shapes as above."""
-    distances = np.empty(len(candidates), dtype=np.float32)
-    for c in range(len(candidates)):
-        distances[c] = moduli(query, 0, candidates, c)
-    return distances
+        if kind == L1:
+            found[c] = l1(query, 0, candidates, c)
+        elif kind == L2:
+            found[c] = l2(query, 0, candidates, c)
+        else:
+            found[c] = moduli(query, 0, candidates, c)
+    return found
 
 
 @parallel
-def all_l1_distances(queries: Floats, candidates: Floats) -> Floats:
-    """‖q - c‖₁ for many questions (q, d), on all threads, (q, n)."""
-    distances = np.empty((len(queries), len(candidates)), dtype=np.float32)
+def all_distances(kind: int, queries: Floats, candidates: Floats) -> Floats:
+    """`distances` of many questions (q, d), on all threads, (q, n)."""
+    found = np.empty((len(queries), len(candidates)), dtype=np.float32)
     for q in prange(len(queries)):
-        for c in range(len(candidates)):
-            distances[q, c] = l1(queries, q, candidates, c)
-    return distances
-
-
-@parallel
-def all_l2_distances(queries: Floats, candidates: Floats) -> Floats:
-    """‖q - c‖₂ for many questions, in the same way."""
-    distances = np.empty((len(queries), len(candidates)), dtype=np.float32)
-    for q in prange(len(queries)):
-        for c in range(len(candidates)):
-            distances[q, c] = l2(queries, q, candidates, c)
-    return distances
-
-
-@parallel
-def all_moduli_distances(queries: Floats, candidates: Floats) -> Floats:
-    """Σ |q - c| over complex coordinates for many questions, in the same way."""
-    distances = np.empty((len(queries), len(candidates)), dtype=np.float32)
-    for q in prange(len(queries)):
-        for c in range(len(candidates)):
-            distances[q, c] = moduli(queries, q, candidates, c)
-    return distances
+        found[q] = distances(kind, queries[q : q + 1], candidates)
+    return found

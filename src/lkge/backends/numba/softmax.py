@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -79,42 +78,6 @@ def add_scattered(part: RowGradient, rows: NDArray[np.int32], values: Tensor) ->
     part.touched[torch.from_numpy(rows).long()] = 1
 
 
-@dataclass(frozen=True)
-class CandidateRows:
-    """Rows (n, d) of the candidates of a batch, the gradient on them, (n, d), to be added to, and
-    the importance weight of each, (n,), where that is not one."""
-
-    rows: Tensor
-    on_rows: Tensor
-    places: Tensor | None = None
-    importance: Tensor | None = None
-
-    @classmethod
-    def of(cls, tables: Parameters, batch: Batch, gradient: Gradient) -> CandidateRows:
-        """All entities, or the sample of the batch."""
-        if batch.sample is None:
-            return cls(tables.entity, gradient.entity.values)
-        places = torch.from_numpy(batch.sample.entities)
-        rows = tables.entity.index_select(0, places)
-        importance = torch.from_numpy(batch.sample.importance)
-        return cls(rows, torch.zeros_like(rows), places, importance)
-
-    def numbers_of(self, entities: NDArray[np.int32]) -> Tensor:
-        """The rows of entities, (b,) each."""
-        wanted = torch.from_numpy(entities).long()
-        return wanted if self.places is None else torch.searchsorted(self.places, wanted)
-
-    def add_gradient(self, part: RowGradient) -> None:
-        """Add the gradient on these rows, if it is not there yet."""
-        if self.places is None:
-            part.touched.fill_(1)
-        else:
-            add_rows(
-                part.values.numpy(), part.touched.numpy(), self.places.numpy(),
-                self.on_rows.numpy(),
-            )  # fmt: skip
-
-
 class FusedSoftmax(SoftmaxLoss):
     """`SoftmaxLoss` by three matrix products, without a second copy of the scores; facts with the
     same query share one row of scores."""
@@ -127,15 +90,26 @@ class FusedSoftmax(SoftmaxLoss):
 
     def add_over_all(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
         """See `SoftmaxLoss`."""
-        grouped = GroupedQueries.of(batch.facts)
-        candidates = CandidateRows.of(tables, batch, gradient)
+        grouped, part, sample = GroupedQueries.of(batch.facts), gradient.entity, batch.sample
+        candidates, on_candidates, importance = tables.entity, part.values, None
+        targets = torch.from_numpy(grouped.targets).long()
+        if sample is not None:
+            places = torch.from_numpy(sample.entities)
+            candidates = tables.entity.index_select(0, places)
+            on_candidates = torch.zeros_like(candidates)
+            importance = torch.from_numpy(sample.importance)
+            targets = torch.searchsorted(places, targets)
         queries = QueryGradient.of(self.score, tables, grouped.distinct, self._scratch)
         loss = softmax_gradient(
-            queries.vectors, candidates.rows, torch.from_numpy(grouped.bounds),
-            candidates.numbers_of(grouped.targets), self.smoothing, 1 / len(batch),
-            queries.on_vectors, candidates.on_rows, self._scratch, candidates.importance,
+            queries.vectors, candidates, torch.from_numpy(grouped.bounds), targets, self.smoothing,
+            1 / len(batch), queries.on_vectors, on_candidates, self._scratch, importance,
         )  # fmt: skip
-        candidates.add_gradient(gradient.entity)
+        if sample is None:
+            part.touched.fill_(1)
+        else:
+            add_rows(
+                part.values.numpy(), part.touched.numpy(), sample.entities, on_candidates.numpy()
+            )
         queries.add_gradient(gradient)
         return loss
 
@@ -144,12 +118,17 @@ class FusedSoftmax(SoftmaxLoss):
         the two."""
         facts = torch.from_numpy(batch.facts).long()
         queries = QueryGradient.of(self.score, tables, batch.facts, self._scratch)
-        as_candidates = softmax_squares(
-            queries.vectors, tables.entity, facts[:, 2], self.smoothing, facts[:, 0],
-            queries.on_vectors, squares.entity, self._scratch,
-        )  # fmt: skip
+        at_heads = torch.empty(len(facts), 1)
+        for part, slopes in score_blocks(queries.vectors, tables.entity, self._scratch):
+            sums, _ = _exponentiate(slopes)
+            slopes.div_(sums[:, None]).sub_(self.smoothing / len(tables.entity))
+            at_targets = torch.arange(len(slopes)), facts[part, 2]
+            slopes.index_put_(at_targets, torch.tensor(self.smoothing - 1), accumulate=True)
+            at_heads[part] = slopes.gather(1, facts[part, :1])
+            torch.mm(slopes, tables.entity, out=queries.on_vectors[part])
+            squares.entity.addmm_(slopes.square_().T, queries.vectors[part].square())
         on_head, on_relation = queries.factors()
-        more = (on_head + 2 * as_candidates) * on_head
+        more = (on_head + 2 * (at_heads * queries.vectors)) * on_head
         scatter(squares.entity.numpy(), batch.facts[:, 0], more.numpy())
         scatter(squares.relation.numpy(), batch.facts[:, 1], on_relation.square().numpy())
 
@@ -177,12 +156,8 @@ class FusedRelationPrediction(RelationPrediction):
             queries, tables.relation, torch.arange(len(batch) + 1), facts[:, 1], 0.0,
             self.weight / len(batch), on_queries, gradient.relation.values, self._scratch,
         )  # fmt: skip
-        on_head, on_tail = (
-            self.score.towards(on_queries, tail),
-            self.score.compose(head, on_queries),
-        )
-        add_scattered(gradient.entity, batch.facts[:, 0], on_head)
-        add_scattered(gradient.entity, batch.facts[:, 2], on_tail)
+        add_scattered(gradient.entity, batch.facts[:, 0], self.score.towards(on_queries, tail))
+        add_scattered(gradient.entity, batch.facts[:, 2], self.score.compose(head, on_queries))
         gradient.relation.touched.fill_(1)
         return loss
 
@@ -205,37 +180,26 @@ class FusedDistillation(DistillationLoss):
         teaching = self.score.compose(
             self.teacher.entity[rows[:, 0]], self.teacher.relation[rows[:, 1]]
         )
-        loss = distillation_gradient(
-            own.vectors, tables.entity, teaching, self.teacher.entity, weights, own.on_vectors,
-            gradient.entity.values, self._scratch,
-        )  # fmt: skip
+        losses, known = torch.empty(len(queries)), len(self.teacher.entity)
+        for part, slopes in score_blocks(own.vectors, tables.entity, self._scratch):
+            wanted = _scores("wanted", teaching[part], self.teacher.entity, self._scratch)
+            wanted_sums, _ = _exponentiate(wanted)
+            expected = torch.bmm(slopes[:, None, :known], wanted[:, :, None]).flatten()
+            sums, normalisers = _exponentiate(slopes)
+            losses[part] = normalisers - expected / wanted_sums
+            slopes.mul_((weights[part] / sums)[:, None])
+            slopes[:, :known].addcmul_(wanted, (weights[part] / wanted_sums)[:, None], value=-1)
+            torch.mm(slopes, tables.entity, out=own.on_vectors[part])
+            gradient.entity.values.addmm_(slopes.T, own.vectors[part])
         gradient.entity.touched.fill_(1)
         own.add_gradient(gradient)
-        return loss
+        return float((weights * losses).sum(dtype=torch.float64))
 
 
-class Block(NamedTuple):
-    """Queries `part`: their probabilities of all candidates, (b, n), to be overwritten as
-    needed."""
-
-    part: slice
-    probabilities: Tensor
-
-
-def probability_blocks(queries: Tensor, candidates: Tensor, scratch: Scratch) -> Iterator[Block]:
-    """softmax(queries @ candidates.T) in blocks; each is valid until the next is asked for.
-
-    Shapes: queries (q, d), candidates (n, d), both float32 on CPU.
-    """
-    for part, scores in _score_blocks(queries, candidates, scratch):
-        sums, _ = _exponentiate(scores)
-        yield Block(part, scores.div_(sums[:, None]))
-
-
-def _score_blocks(
+def score_blocks(
     queries: Tensor, candidates: Tensor, scratch: Scratch
 ) -> Iterator[tuple[slice, Tensor]]:
-    """queries @ candidates.T in blocks."""
+    """queries @ candidates.T in blocks; each is valid until the next is asked for."""
     size = max(STEP, BLOCK_BYTES // (4 * _width(candidates)) // STEP * STEP)
     for start in range(0, len(queries), size):
         part = slice(start, min(start + size, len(queries)))
@@ -261,17 +225,10 @@ def _exponentiate(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax_gradient(
-    queries: Tensor,
-    candidates: Tensor,
-    bounds: Tensor,
-    targets: Tensor,
-    smoothing: float,
-    weight: float,
-    on_queries: Tensor,
-    on_candidates: Tensor,
-    scratch: Scratch,
+    queries: Tensor, candidates: Tensor, bounds: Tensor, targets: Tensor, smoothing: float,
+    weight: float, on_queries: Tensor, on_candidates: Tensor, scratch: Scratch,
     importance: Tensor | None = None,
-) -> float:
+) -> float:  # fmt: skip
     """The loss weight · Σ_b -Σ_e y_be log p_be, with p = softmax(queries @ candidates.T) and
     y_b = (1 - ε) on the target of b, and ε/n on every candidate. Where candidates are a sample, the
     exponential of each is multiplied by its `importance` (n,).
@@ -281,7 +238,7 @@ def softmax_gradient(
     on candidates (n, d) is added to `on_candidates`.
     """
     loss, counts = 0.0, bounds.diff().float()
-    for part, scores in _score_blocks(queries, candidates, scratch):
+    for part, scores in score_blocks(queries, candidates, scratch):
         if importance is not None:
             scores.add_(importance.log())
         at_targets = _at_targets(part, bounds, targets)
@@ -301,70 +258,6 @@ def softmax_gradient(
         if importance is not None:
             loss -= smoothing * float(importance.log().mean() * counts.sum())
     return weight * loss
-
-
-def distillation_gradient(
-    queries: Tensor,
-    candidates: Tensor,
-    teacher_queries: Tensor,
-    teacher_candidates: Tensor,
-    weights: Tensor,
-    on_queries: Tensor,
-    on_candidates: Tensor,
-    scratch: Scratch,
-) -> float:
-    """The loss Σ_q w_q · -Σ_e y_qe log p_qe, with p = softmax(queries @ candidates.T) and
-    y = softmax(teacher_queries @ teacher_candidates.T), zero where the teacher has no candidate.
-
-    Shapes: both queries (q, d), candidates (n, d), teacher candidates (k ≤ n, d), weights (q,). The
-    gradient on queries is written to `on_queries`, that on candidates added to `on_candidates`.
-    """
-    losses, known = torch.empty(len(queries)), len(teacher_candidates)
-    for part, scores in _score_blocks(queries, candidates, scratch):
-        wanted = _scores("wanted", teacher_queries[part], teacher_candidates, scratch)
-        wanted_sums, _ = _exponentiate(wanted)
-        expected = torch.bmm(scores[:, None, :known], wanted[:, :, None]).flatten()
-        sums, normalisers = _exponentiate(scores)
-        losses[part] = normalisers - expected / wanted_sums
-        slopes = scores.mul_((weights[part] / sums)[:, None])
-        slopes[:, :known].addcmul_(wanted, (weights[part] / wanted_sums)[:, None], value=-1)
-        torch.mm(slopes, candidates, out=on_queries[part])
-        on_candidates.addmm_(slopes.T, queries[part])
-    return float((weights * losses).sum(dtype=torch.float64))
-
-
-def softmax_squares(
-    queries: Tensor,
-    candidates: Tensor,
-    targets: Tensor,
-    smoothing: float,
-    heads: Tensor,
-    on_queries: Tensor,
-    squares: Tensor,
-    scratch: Scratch,
-) -> Tensor:
-    """Add the squared slopes of each query's loss alone to `squares` (n, d), those that candidates
-    have as candidates; write each loss's gradient on its query to `on_queries` (q, d). Every query
-    has one target.
-
-    Returns the slopes that the candidates `heads` (q,) have, each in the loss of its query, (q, d).
-    """
-    at_heads, bounds = torch.empty(len(queries), 1), torch.arange(len(queries) + 1)
-    for block in probability_blocks(queries, candidates, scratch):
-        slopes = _slopes(block, bounds, targets, smoothing)
-        at_heads[block.part] = slopes.gather(1, heads[block.part, None])
-        torch.mm(slopes, candidates, out=on_queries[block.part])
-        squares.addmm_(slopes.square_().T, queries[block.part].square())
-    return at_heads * queries
-
-
-def _slopes(block: Block, bounds: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """∂loss/∂score = Σ_b (p - y_b), b the targets of each query, in place of the probabilities."""
-    slopes, part = block.probabilities, bounds[block.part.start : block.part.stop + 1]
-    slopes.sub_(smoothing / slopes.shape[1]).mul_(part.diff()[:, None])
-    at_targets = _at_targets(block.part, bounds, targets)
-    slopes.index_put_(at_targets, torch.tensor(smoothing - 1), accumulate=True)
-    return slopes
 
 
 def _at_targets(part: slice, bounds: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,25 +13,17 @@ from lkge.backends.numba.jit import parallel, serial
 from lkge.backends.torch_losses import RowPenalty
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+Places = NDArray[np.int64]
+Flags = NDArray[np.uint8]
 
 
 @parallel
 def adam(
-    table: Floats,
-    gradient: Floats,
-    first: Floats,
-    second: Floats,
-    steps: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    learning_rate: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-) -> None:
-    """θ -= η · m̂ / (√v̂ + ε) on the given rows; a row's bias correction counts its own updates.
-
-    Shapes: table, gradient, first and second moments (n, d); steps (n,); rows (u,), distinct.
-    """
+    table: Floats, gradient: Floats, first: Floats, second: Floats, steps: Ints,
+    rows: Places, learning_rate: float, beta1: float, beta2: float, epsilon: float,
+) -> None:  # fmt: skip
+    """See `TorchBackend.adam`; rows (u,) are distinct."""
     keep1, take1 = np.float32(beta1), np.float32(1 - beta1)
     keep2, take2 = np.float32(beta2), np.float32(1 - beta2)
     eps = np.float32(epsilon)
@@ -49,17 +41,10 @@ def adam(
 
 @parallel
 def adagrad(
-    table: Floats,
-    gradient: Floats,
-    sums: Floats,
-    rows: NDArray[np.int64],
-    learning_rate: float,
+    table: Floats, gradient: Floats, sums: Floats, rows: Places, learning_rate: float,
     epsilon: float,
-) -> None:
-    """θ -= η · g / (√Σg² + ε) on the given rows, their g² added to the sums before.
-
-    Shapes: table, gradient and sums (n, d); rows (u,), distinct.
-    """
+) -> None:  # fmt: skip
+    """See `TorchBackend.adagrad`; rows (u,) are distinct."""
     rate, eps = np.float32(learning_rate), np.float32(epsilon)
     for u in prange(len(rows)):
         x, g, s = table[rows[u]], gradient[rows[u]], sums[rows[u]]
@@ -70,17 +55,10 @@ def adagrad(
 
 @parallel
 def adagrad_rows(
-    table: Floats,
-    gradient: Floats,
-    sums: Floats,
-    rows: NDArray[np.int64],
-    learning_rate: float,
+    table: Floats, gradient: Floats, sums: Floats, rows: Places, learning_rate: float,
     epsilon: float,
-) -> None:
-    """θ -= η · g / √(Σg² + ε) on the given rows, their g² added to the sums before.
-
-    Shapes: table and sums (n, d); rows (u,), distinct; gradient (u, d), of these rows alone.
-    """
+) -> None:  # fmt: skip
+    """See `TorchBackend.adagrad_rows`."""
     rate, eps = np.float32(learning_rate), np.float32(epsilon)
     for u in prange(len(rows)):
         x, g, s = table[rows[u]], gradient[u], sums[rows[u]]
@@ -90,7 +68,7 @@ def adagrad_rows(
 
 
 @serial
-def scatter(target: Floats, rows: NDArray[np.int32], values: Floats) -> None:
+def scatter(target: Floats, rows: Ints, values: Floats) -> None:
     """target[rows[b]] += values[b] for each b in turn; rows (B,) may repeat."""
     for b in range(len(rows)):
         x, value = target[rows[b]], values[b]
@@ -99,12 +77,7 @@ def scatter(target: Floats, rows: NDArray[np.int32], values: Floats) -> None:
 
 
 @parallel
-def add_rows(
-    gradient: Floats,
-    touched: NDArray[np.uint8],
-    rows: NDArray[np.int64],
-    values: Floats,
-) -> None:
+def add_rows(gradient: Floats, touched: Flags, rows: Places, values: Floats) -> None:
     """Add `values` (u, d) to the given rows (u,), distinct, of a row gradient: they are touched."""
     for u in prange(len(rows)):
         touched[rows[u]] = 1
@@ -115,13 +88,9 @@ def add_rows(
 
 @parallel
 def add_and_clear(
-    source: Floats,
-    source_touched: NDArray[np.uint8],
-    gradient: Floats,
-    touched: NDArray[np.uint8],
-    rows: NDArray[np.int64],
+    source: Floats, source_touched: Flags, gradient: Floats, touched: Flags, rows: Places,
     weight: float,
-) -> None:
+) -> None:  # fmt: skip
     """Add `weight` times the given rows (u,), distinct, of one row gradient to those of another,
     and set them to zero, untouched, in the first."""
     times = np.float32(weight)
@@ -135,7 +104,7 @@ def add_and_clear(
 
 
 @parallel
-def clear(gradient: Floats, touched: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
+def clear(gradient: Floats, touched: Flags, rows: Places) -> None:
     """Set the given rows of a row gradient to zero, untouched."""
     for u in prange(len(rows)):
         gradient[rows[u]] = 0
@@ -144,14 +113,9 @@ def clear(gradient: Floats, touched: NDArray[np.uint8], rows: NDArray[np.int64])
 
 @parallel
 def penalise(
-    table: Floats,
-    rows: NDArray[np.int64],
-    weights: Floats,
-    reals: int,
-    n3: float,
-    l2: float,
+    table: Floats, rows: Places, weights: Floats, reals: int, n3: float, l2: float,
     gradient: Floats,
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """Add the gradient of w · Σ_k (n3 |x_k|³ + l2 |x_k|²) on each of the rows (u,), which are
     distinct; return these sums without their weights w (u,).
 
@@ -182,9 +146,7 @@ def penalise(
 
 
 @serial
-def count_rows(
-    used: NDArray[np.int64], num_rows: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def count_rows(used: Places, num_rows: int) -> tuple[Places, Places]:
     """The distinct rows among those `used` (b,) of so many, in the order in which they come, and
     how often each does, (u,) both."""
     counts = np.zeros(num_rows, dtype=np.int64)
@@ -196,6 +158,22 @@ def count_rows(
             found += 1
         counts[row] += 1
     return rows[:found], counts[rows[:found]]
+
+
+@serial
+def grouped(rows: Ints, size: int) -> tuple[Ints, Ints]:
+    """Places of `rows` in the order of their values, those of value v from `starts[v]` up to
+    `starts[v + 1]`; (size + 1,) and (len(rows),)."""
+    starts = np.zeros(size + 1, dtype=np.int32)
+    for row in rows:
+        starts[row + 1] += 1
+    for value in range(size):
+        starts[value + 1] += starts[value]
+    ends, order = starts[:-1].copy(), np.empty(len(rows), dtype=np.int32)
+    for place in range(len(rows)):
+        order[ends[rows[place]]] = place
+        ends[rows[place]] += 1
+    return starts, order
 
 
 class FusedRowPenalty(RowPenalty):
