@@ -28,14 +28,8 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from lkge.config import (
-    METHOD_CONFIGS,
-    DatasetConfig,
-    MethodConfig,
-    ModelConfig,
-    RunConfig,
-    TrainingConfig,
-)
+from lkge import config as settings
+from lkge.config import MethodConfig, RunConfig
 from lkge.data.snapshots import Facts, Snapshot
 from lkge.errors import LkgeError, UnknownName
 from lkge.models.losses import Loss
@@ -177,21 +171,30 @@ ENTRY_POINTS = "lkge.methods"
 def register(method: type[Method]) -> type[Method]:
     """Class decorator: make a method known by its name. Its settings must not repeat a name of
     another section: `--set` and keyword arguments may leave the section out."""
-    sections = (DatasetConfig, ModelConfig, TrainingConfig)
+    sections = (settings.DatasetConfig, settings.ModelConfig, settings.TrainingConfig)
     taken = {name for section in sections for name in section.model_fields} - {"name"}
     if twice := sorted(taken & method.Config.model_fields.keys()):
         raise ValueError(f"its setting {twice[0]!r} has the name of another section's setting")
     if METHODS.setdefault(method.name, method) is not method:
         raise ValueError(f"two methods are named {method.name!r}")
-    METHOD_CONFIGS[method.name] = method.Config
+    settings.METHOD_CONFIGS[method.name] = method.Config
     return method
+
+
+@register
+class FineTune(Method):
+    """Inherits all rows, draws the new ones at random, trains on what is new: the defaults."""
+
+    name = "fine-tune"
+    summary = "keep learning on the new facts alone; forgets"
+    supports_partial_updates = True
 
 
 def method_named(name: str) -> type[Method]:
     """The method of that name."""
     known = known_methods()
     if name not in known:
-        raise UnknownName("method", name, known)
+        raise UnknownName("method", name, sorted(known))
     return known[name]
 
 

@@ -1,11 +1,17 @@
-"""How many training facts each row has: |N(x)|."""
+"""How many training facts each row has, |N(x)|, and what the methods that carry it share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
+from lkge.methods.base import Method, State
+from lkge.models.model import Model
 from lkge.models.parameters import Parameters
 
 
@@ -17,10 +23,14 @@ def no_counts() -> Parameters:
 def fact_counts(facts: Facts, snapshot: Snapshot) -> Parameters:
     """|N(x)| for each entity (n,) and relation (2m,), float32. A fact counts for its subject, its
     object, its relation and its relation's inverse."""
-    edges = torch.from_numpy(with_inverses(facts)).long()
+    return _counted(facts, snapshot.num_entities, 2 * snapshot.num_relations)
+
+
+def _counted(facts: Facts, entities: int, relations: int) -> Parameters:
+    subjects, between, _ = torch.from_numpy(with_inverses(facts)).long().T
     return Parameters(
-        torch.bincount(edges[:, 0], minlength=snapshot.num_entities).float(),
-        torch.bincount(edges[:, 1], minlength=2 * snapshot.num_relations).float(),
+        torch.bincount(subjects, minlength=entities).float(),
+        torch.bincount(between, minlength=relations).float(),
     )
 
 
@@ -34,22 +44,44 @@ def nothing_new(facts: Facts, counts: Parameters) -> float:
     """The share of `facts` whose entities and relation have all been counted before."""
     if not len(facts):
         return 0.0
-    entities, relations = (
-        np.flatnonzero(column.numpy()) for column in (counts.entity, counts.relation)
-    )
+    entities, relations = (np.flatnonzero(column.numpy()) for column in counts)
     known = np.isin(facts[:, [0, 2]], entities).all(1) & np.isin(facts[:, 1], relations)
     return float(known.mean())
 
 
 def without(counts: Parameters, facts: Facts) -> Parameters:
     """Counts that no longer contain `facts`; none falls below zero."""
-    edges = torch.from_numpy(with_inverses(facts)).long()
-    gone = counts.map(torch.zeros_like)
-    gone.entity.index_add_(0, edges[:, 0], torch.ones(len(edges)))
-    gone.relation.index_add_(0, edges[:, 1], torch.ones(len(edges)))
+    gone = _counted(facts, len(counts.entity), len(counts.relation))
     return counts.map(lambda count, lost: (count - lost).clamp(min=0), gone)
 
 
 def padded(counts: Parameters, like: Parameters) -> Parameters:
     """Counts with zeros for rows that they do not have yet."""
     return counts.grown_to(like.map(torch.zeros_like))
+
+
+class CountingMethod(Method):
+    """Carries the counts |N(x)| over all snapshots so far."""
+
+    keeps = "one count a row"
+
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        self._past = no_counts()
+
+    def retract(self, facts: Facts) -> None:
+        """They no longer count."""
+        self._past = without(self._past, facts)
+
+    def end(self, model: Model, snapshot: Snapshot) -> None:
+        """Count the facts that are now old."""
+        new = fact_counts(snapshot.train, snapshot)
+        self._past = padded(self._past, new).map(torch.add, new)
+
+    def state(self) -> State:
+        """The counts."""
+        return self._past.named("facts")
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Method`."""
+        self._past = Parameters.from_named(state, "facts")

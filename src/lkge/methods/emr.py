@@ -1,9 +1,5 @@
 """EMR: learn some old facts again, together with the new ones (Wang et al., 2019)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 import numpy as np
 
 from lkge.data.snapshots import Facts, Snapshot, no_facts
@@ -15,8 +11,8 @@ from lkge.methods.memory import MemoryMethod
 class Emr(MemoryMethod):
     """Trains on D_i and the memory as one set of facts."""
 
-    name: ClassVar[str] = "emr"
-    summary: ClassVar[str] = "learn remembered facts together with the new ones"
+    name = "emr"
+    summary = "learn remembered facts together with the new ones"
 
     def facts(self, snapshot: Snapshot) -> Facts:
         """D_i ∪ memory; nothing where D_i is empty."""

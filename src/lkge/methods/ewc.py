@@ -5,73 +5,48 @@
 ℓ(x) the loss of one fact at the end of its snapshot, θ* the tables of the last one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from lkge.config import MethodConfig, RunConfig, setting
+from lkge.config import RunConfig
 from lkge.data.batches import batches
 from lkge.data.snapshots import Snapshot, with_inverses
-from lkge.methods.base import Method, State, register
-from lkge.methods.regularization import QuadraticPenalty, penalty_at
+from lkge.methods.base import State, register
+from lkge.methods.regularization import RegularizedMethod
 from lkge.models.model import INFORM, Model, stream
-from lkge.models.parameters import Gradient, Parameters, no_parameters
+from lkge.models.parameters import Parameters, no_parameters
 
 
 @register
-class Ewc(Method):
+class Ewc(RegularizedMethod):
     """Fisher information is accumulated over snapshots; only rows that were learned are held."""
 
-    name: ClassVar[str] = "ewc"
-    summary: ClassVar[str] = "hold each coordinate by its Fisher information"
-    keeps: ClassVar[str] = "one number a coordinate"
-    supports_partial_updates = True
-
-    class Config(MethodConfig):
-        """The settings of EWC."""
-
-        regularization_weight: float = setting(
-            0.01, "α: weight of the pull towards the old embeddings.",
-            ge=0, grid=(0.01, 0.1, 1.0),
-        )  # fmt: skip
-
-    config: Config
+    name = "ewc"
+    summary = "hold each coordinate by its Fisher information"
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
         self._fisher = no_parameters(run.model.dim, run.training.device)
-        self._penalty: QuadraticPenalty | None = None
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Old rows are held where they are."""
-        self._penalty = penalty_at(model.tables, self._fisher, self.config.regularization_weight)
-
-    def penalty(self, model: Model, gradient: Gradient) -> float:
-        """α Σ F (θ - θ*)² on the touched rows."""
-        return (
-            self._penalty.add_gradient(model.tables, gradient, model.backend)
-            if self._penalty
-            else 0
-        )
+        self.hold(model.tables, self._fisher)
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Add the squared gradients of each new fact."""
-        fisher = self._fisher.grown_to(model.tables.map(torch.zeros_like))
-        run = self.run
+        self._fisher = self._fisher.grown_to(model.tables.map(torch.zeros_like))
+        training = self.run.training
         for batch in batches(
             with_inverses(snapshot.train),
-            run.training.batch_size,
+            training.batch_size,
             model.negatives,
             snapshot.num_entities,
-            stream(run.training.seed, INFORM, snapshot.index),
-            run.training.negatives_shared_by,
+            stream(training.seed, INFORM, snapshot.index),
+            training.negatives_shared_by,
         ):
-            model.loss.add_squares(model.tables, batch, fisher)
-        self._fisher = fisher
+            model.loss.add_squares(model.tables, batch, self._fisher)
 
     def state(self) -> State:
         """F for every row."""

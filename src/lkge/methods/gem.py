@@ -6,10 +6,7 @@ With g the gradient of a step and G the gradients on the remembered facts of eac
     v = argmin ½ vᵀGGᵀv + vᵀGg  with  v ≥ 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -36,8 +33,8 @@ class Gem(MemoryMethod):
     The corruptions of remembered facts are drawn once a snapshot.
     """
 
-    name: ClassVar[str] = "gem"
-    summary: ClassVar[str] = "project each step so that remembered facts do not suffer"
+    name = "gem"
+    summary = "project each step so that remembered facts do not suffer"
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

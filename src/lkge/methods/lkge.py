@@ -3,42 +3,33 @@
 L = L_new + α·L_old + β·L_MAE                                             (12)
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lkge.backends import implementation
 from lkge.backends.torch_autoencoder import Autoencoder
-from lkge.config import MethodConfig, RunConfig, setting
+from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts
-from lkge.methods.base import Method, State, register
-from lkge.methods.counts import fact_counts, no_counts, padded, without
-from lkge.methods.regularization import QuadraticPenalty
+from lkge.methods.base import register
+from lkge.methods.counts import CountingMethod, fact_counts, padded
+from lkge.methods.regularization import QuadraticPenalty, RegularizedMethod
 from lkge.methods.transfer import transfer
 from lkge.models.model import Model
-from lkge.models.parameters import Gradient, Parameters, no_parameters
+from lkge.models.parameters import Gradient, no_parameters
 
 
 @register
-class Lkge(Method):
+class Lkge(CountingMethod, RegularizedMethod):
     """Each part can be switched off: `fine_tuning`, `autoencoder`, `transfer`, `regularization`."""
 
-    name: ClassVar[str] = "lkge"
-    summary: ClassVar[str] = "autoencoder, transfer and regularisation; the paper's method"
-    keeps: ClassVar[str] = "one count a row"
-    supports_partial_updates = True
+    name = "lkge"
+    summary = "autoencoder, transfer and regularisation; the paper's method"
 
-    class Config(MethodConfig):
+    class Config(RegularizedMethod.Config):
         """The settings of LKGE."""
 
-        regularization_weight: float = setting(
-            0.01, "α: weight of the pull towards the old embeddings.",
-            ge=0, grid=(0.01, 0.1, 1.0),
-        )  # fmt: skip
         autoencoder_weight: float = setting(
             0.1, "β: weight of the masked autoencoder.", ge=0, grid=(0.01, 0.1, 1.0)
         )
@@ -54,14 +45,8 @@ class Lkge(Method):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self._past = no_counts()
         self._old = no_parameters(run.model.dim, run.training.device)
-        self._penalty: QuadraticPenalty | None = None
         self._autoencoder: Autoencoder | None = None
-
-    def retract(self, facts: Facts) -> None:
-        """They no longer count."""
-        self._past = without(self._past, facts)
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Draw new rows, then transfer to those that touch old ones."""
@@ -90,23 +75,14 @@ class Lkge(Method):
         loss = 0.0
         if self._autoencoder is not None and self._beta():
             loss += self._autoencoder.add_gradient(model.tables, gradient)
-        if self._penalty is not None and len(self._old.entity):
-            loss += self._penalty.add_gradient(model.tables, gradient, model.backend)
+        if len(self._old.entity):
+            loss += super().penalty(model, gradient)
         return loss
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Count the facts that are now old."""
-        new = fact_counts(snapshot.train, snapshot)
-        self._past = padded(self._past, new).map(torch.add, new)
+        super().end(model, snapshot)
         self._penalty = self._autoencoder = None
-
-    def state(self) -> State:
-        """The counts |N(x)| over all snapshots so far."""
-        return self._past.named("facts")
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`."""
-        self._past = Parameters.from_named(state, "facts")
 
     def _beta(self) -> float:
         return self.config.autoencoder_weight if self.config.autoencoder else 0.0

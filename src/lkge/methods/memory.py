@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,16 +16,12 @@ from lkge.methods.base import Method, State
 from lkge.models.model import REMEMBER, Model, stream
 
 
-def _no_snapshots() -> NDArray[np.int32]:
-    return np.empty(0, dtype=np.int32)
-
-
 @dataclass(frozen=True)
 class Memory:
     """Facts (k, 3) without inverses, and the snapshot that each came from (k,)."""
 
     facts: Facts = field(default_factory=no_facts)
-    since: NDArray[np.int32] = field(default_factory=_no_snapshots)
+    since: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -64,7 +59,7 @@ class Memory:
 class MemoryMethod(Method):
     """Keeps `memory_size` facts; each snapshot replaces half of them with its own."""
 
-    keeps: ClassVar[str] = "up to `memory_size` training facts"
+    keeps = "up to `memory_size` training facts"
 
     class Config(MethodConfig):
         """The settings of a method with a memory of facts."""

@@ -1,9 +1,5 @@
 """PNN: freeze what was learned, train new rows only (Rusu et al., 2016; Daruna et al., 2021)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods.base import Method, register
@@ -15,8 +11,8 @@ from lkge.models.parameters import Gradient
 class Pnn(Method):
     """The gradient of every old row is dropped, so that no old row changes by a bit."""
 
-    name: ClassVar[str] = "pnn"
-    summary: ClassVar[str] = "freeze what is learned, train new rows only"
+    name = "pnn"
+    summary = "freeze what is learned, train new rows only"
     supports_partial_updates = True
 
     def __init__(self, run: RunConfig) -> None:

@@ -1,9 +1,7 @@
-"""Re-train: start over on all facts so far. The reference, and the only one that keeps them."""
-
-from __future__ import annotations
+"""Two that start over with each snapshot. Snapshot forgets everything before. Re-train learns all
+facts so far: the reference, and the only one that keeps them."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,27 +14,33 @@ from lkge.models.model import Model
 
 
 @register
-class Retrain(Method):
-    """Learns D_1 ∪ … ∪ D_i from random rows, selecting on V_1 ∪ … ∪ V_i."""
+class SnapshotOnly(Method):
+    """All rows are drawn anew before each snapshot."""
 
-    name: ClassVar[str] = "re-train"
-    summary: ClassVar[str] = "start over on all facts so far; the costly reference"
-    keeps: ClassVar[str] = "every training and validation fact"
-
-    def __init__(self, run: RunConfig) -> None:
-        super().__init__(run)
-        self._train = no_facts()
-        self._valid = no_facts()
-
-    def retract(self, facts: Facts) -> None:
-        """They are no longer trained on."""
-        self._train, self._valid = (
-            known[~among(known, facts)] for known in (self._train, self._valid)
-        )
+    name = "snapshot"
+    summary = "start over on each snapshot's own facts"
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Start over."""
         model.restart(snapshot)
+
+
+@register
+class Retrain(SnapshotOnly):
+    """Learns D_1 ∪ … ∪ D_i from random rows, selecting on V_1 ∪ … ∪ V_i."""
+
+    name = "re-train"
+    summary = "start over on all facts so far; the costly reference"
+    keeps = "every training and validation fact"
+
+    def __init__(self, run: RunConfig) -> None:
+        super().__init__(run)
+        self._train = self._valid = no_facts()
+
+    def retract(self, facts: Facts) -> None:
+        """They are no longer trained on."""
+        self._train = self._train[~among(self._train, facts)]
+        self._valid = self._valid[~among(self._valid, facts)]
 
     def facts(self, snapshot: Snapshot) -> Facts:
         """D_1 ∪ … ∪ D_i."""

@@ -6,19 +6,17 @@
 g the gradient of L_new alone, Δθ the step that was taken, θ* the tables of the last snapshot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lkge.config import MethodConfig, RunConfig, setting
+from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Snapshot
-from lkge.methods.base import Method, State, register
-from lkge.methods.regularization import QuadraticPenalty, penalty_at
+from lkge.methods.base import State, register
+from lkge.methods.regularization import RegularizedMethod
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters, RowGradient, no_parameters
 
@@ -32,21 +30,15 @@ class Moment(NamedTuple):
 
 
 @register
-class Si(Method):
+class Si(RegularizedMethod):
     """The path integral of a snapshot becomes importance when the snapshot is learned."""
 
-    name: ClassVar[str] = "si"
-    summary: ClassVar[str] = "hold each coordinate by what its path gained"
-    keeps: ClassVar[str] = "one number a coordinate"
-    supports_partial_updates = True
+    name = "si"
+    summary = "hold each coordinate by what its path gained"
 
-    class Config(MethodConfig):
+    class Config(RegularizedMethod.Config):
         """The settings of SI."""
 
-        regularization_weight: float = setting(
-            0.01, "α: weight of the pull towards the old embeddings.",
-            ge=0, grid=(0.01, 0.1, 1.0),
-        )  # fmt: skip
         damping: float = setting(
             1e-3, "ξ: bounds the importance of a coordinate that hardly moved.", gt=0
         )
@@ -57,23 +49,18 @@ class Si(Method):
         super().__init__(run)
         self._importance = no_parameters(run.model.dim, run.training.device)
         self._start = self._path = self._importance
-        self._penalty: QuadraticPenalty | None = None
         self._moments: list[Moment] = []
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """A new path starts here; old rows are held where they are."""
         self._start = model.tables.clone()
         self._path = model.tables.map(torch.zeros_like)
-        self._penalty = penalty_at(self._start, self._importance, self.config.regularization_weight)
+        self.hold(self._start, self._importance)
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """Note the gradient of L_new, then add that of α Σ Ω (θ - θ*)² on the touched rows."""
         self._moments = [_moment(*parts) for parts in zip(model.tables, gradient, strict=True)]
-        return (
-            self._penalty.add_gradient(model.tables, gradient, model.backend)
-            if self._penalty
-            else 0
-        )
+        return super().penalty(model, gradient)
 
     def after_step(self, model: Model, gradient: Gradient) -> None:
         """ω -= g·Δθ."""
@@ -84,9 +71,8 @@ class Si(Method):
         """Ω += max(0, ω) / ((θ_end - θ_start)² + ξ)."""
         weigh = partial(importance, damping=self.config.damping)
         gained = self._path.map(weigh, model.tables, self._start)
-        self._importance = self._importance.grown_to(gained.map(torch.zeros_like)).map(
-            torch.add, gained
-        )
+        before = self._importance.grown_to(gained.map(torch.zeros_like))
+        self._importance = before.map(torch.add, gained)
 
     def state(self) -> State:
         """Ω for every row."""
