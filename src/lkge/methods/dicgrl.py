@@ -43,8 +43,8 @@ class Dicgrl(MemoryMethod):
     a single component there is nothing to attend to, and it is EMR on related facts.
     """
 
-    name: ClassVar[str] = "dicgrl"
-    summary: ClassVar[str] = "vectors in components; replay old facts that share them"
+    name = "dicgrl"
+    summary = "vectors in components; replay old facts that share them"
 
     class Config(MemoryMethod.Config):
         """The settings of DiCGRL."""

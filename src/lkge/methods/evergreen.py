@@ -18,7 +18,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -27,8 +26,8 @@ from torch import Tensor
 from lkge.backends import backend_for, implementation
 from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
-from lkge.methods import counts
-from lkge.methods.base import Method, State, register
+from lkge.methods.base import State, register
+from lkge.methods.counts import CountingMethod, nothing_new, num_facts
 from lkge.methods.replay import Replay, ReplayPlan, answers_by_relation
 from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
 from lkge.methods.replay_queries import PseudoQueryConfig, QueryCounts, pseudo_queries
@@ -53,12 +52,12 @@ OLD_STATE = {"profile.questions": "query_counts.queries", "profile.counts": "que
 
 
 @register
-class Evergreen(Method):
+class Evergreen(CountingMethod):
     """Made for bilinear scores and the softmax, preset `evergreen`; it runs on any."""
 
-    name: ClassVar[str] = "evergreen"
-    summary: ClassVar[str] = "generative replay of old facts with new ones; the default"
-    keeps: ClassVar[str] = (
+    name = "evergreen"
+    summary = "generative replay of old facts with new ones; the default"
+    keeps = (
         "query counts, a replay model that reproduces the facts, the optimizer's sums, and one "
         "count a row"
     )
@@ -119,7 +118,6 @@ class Evergreen(Method):
         self.supports_partial_updates = not self.config.query_counts
         self.min_epochs = self.config.min_epochs
         self._counts = self._queries = QueryCounts()
-        self._past = counts.no_counts()
         self._retracted = no_facts()
         self._optimizer: State = {}
         self._old = no_parameters(run.model.dim, run.training.device)
@@ -128,8 +126,7 @@ class Evergreen(Method):
         self._replay: Replay | None = None
         self._old_share = self._replay_share = 0.0
         self._batch_share = 1.0
-        self._snapshot = 0
-        self._steps = 0
+        self._snapshot = self._steps = 0
 
     def retract(self, facts: Facts) -> None:
         """Remove the facts from the counts and from the replay model."""
@@ -137,7 +134,7 @@ class Evergreen(Method):
             generator = self._stream(REPLAY_MODEL, self._snapshot, len(facts))
             self._replay_model = self._replay_model.without(facts, self._counts, generator)
         self._counts = self._counts.without(facts)
-        self._past = counts.without(self._past, facts)
+        super().retract(facts)
         self._retracted = facts
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
@@ -150,7 +147,7 @@ class Evergreen(Method):
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Choose the queries to replay or distil, and the share λ of old facts."""
         self._snapshot, self._steps = snapshot.index, 0
-        old = self._weight(snapshot) * counts.num_facts(self._past)
+        old = self._weight(snapshot) * num_facts(self._past)
         new = len(snapshot.train) + self.config.retraction_weight * len(self._retracted)
         self._old_share = old / max(1, old + new)
         if self._old_share:
@@ -180,8 +177,8 @@ class Evergreen(Method):
         if given <= 1:
             return given
         degree = self.facts_per_entity(with_inverses(snapshot.train), snapshot)
-        nothing_new = counts.nothing_new(snapshot.train, self._past)
-        return 1 + (given - 1) * nothing_new * min(1.0, self.config.dense_degree / max(1.0, degree))
+        known = nothing_new(snapshot.train, self._past)
+        return 1 + (given - 1) * known * min(1.0, self.config.dense_degree / max(1.0, degree))
 
     def _chosen_replay_share(self) -> float:
         """κ: 1 where distillation is not possible, 0 for pseudo-queries, which have no counts."""
@@ -191,7 +188,7 @@ class Evergreen(Method):
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
-        return (2 * counts.num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
+        return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
 
     def batch_size(self, facts: int) -> int:
         """Smaller beside old queries, and where an epoch would have few steps."""
@@ -202,7 +199,7 @@ class Evergreen(Method):
     def patience(self, snapshot: Snapshot) -> int:
         """More where epochs are short; but not in an update of a few rows."""
         given, edges = self.run.training.patience, 2 * len(snapshot.train)
-        if not edges or (self.supports_partial_updates and counts.num_facts(self._past)):
+        if not edges or (self.supports_partial_updates and num_facts(self._past)):
             return given
         needed = math.ceil(self.config.patience_steps * self.batch_size(edges) / edges)
         return max(given, min(self.config.max_patience, needed))
@@ -253,8 +250,7 @@ class Evergreen(Method):
             )
         if self.config.query_counts:
             self._counts = self._counts.with_facts(snapshot.train)
-        new = counts.fact_counts(snapshot.train, snapshot)
-        self._past = counts.padded(self._past, new).map(torch.add, new)
+        super().end(model, snapshot)
         self._retracted = no_facts()
         self._distillation = self._replay = None
         self._batch_share = 1.0
@@ -264,12 +260,12 @@ class Evergreen(Method):
         queries = self._counts.named() if self.config.query_counts else {}
         model = self._replay_model.tables.named(REPLAY_STATE) if self._replay_model else {}
         sums = {OPTIMIZER + name: tensor for name, tensor in self._optimizer.items()}
-        return self._past.named("facts") | queries | model | sums
+        return super().state() | queries | model | sums
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Method`. A state without a replay model goes on without one."""
         state = {_current_name(name): tensor for name, tensor in state.items()}
-        self._past = Parameters.from_named(state, "facts")
+        super().load_state(state)
         if self.config.query_counts:
             self._counts = QueryCounts.from_named(state)
         if self._replay_model is not None:

@@ -44,7 +44,7 @@ class Inductive(Method, ABC):
     entity without a usable fact keeps its random row.
     """
 
-    keeps: ClassVar[str] = "up to `max_neighbours` facts an entity"
+    keeps = "up to `max_neighbours` facts an entity"
 
     class Config(MethodConfig):
         """The settings of a method that encodes entities by their neighbours."""

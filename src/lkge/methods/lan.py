@@ -59,9 +59,9 @@ TOGETHER = 1 << 25
 class Lan(Inductive):
     """P is counted on D_1; a relation that D_1 does not have neither implies nor is implied."""
 
-    name: ClassVar[str] = "lan"
-    summary: ClassVar[str] = "trained once; later entities attend to neighbours by query"
-    keeps: ClassVar[str] = "up to `max_neighbours` facts an entity; which relation implies which"
+    name = "lan"
+    summary = "trained once; later entities attend to neighbours by query"
+    keeps = "up to `max_neighbours` facts an entity; which relation implies which"
 
     class Config(Inductive.Config):
         """The settings of LAN."""

@@ -29,8 +29,8 @@ class Mean(Inductive):
     """While D_1 is learned, batch normalisation takes its moments from the distinct neighbours in
     use; those of all of D_1, at the end, hold for all that comes later."""
 
-    name: ClassVar[str] = "mean"
-    summary: ClassVar[str] = "trained once; later entities are the mean of their neighbours"
+    name = "mean"
+    summary = "trained once; later entities are the mean of their neighbours"
     sees_query: ClassVar[bool] = False
 
     def __init__(self, run: RunConfig) -> None:

@@ -52,7 +52,7 @@ class Checkpoints:
     """The checkpoint of one run, in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self._manifest = folder, folder / MANIFEST
         self._files: dict[str, dict[str, str]] = {}
         self._serial = 0
 
@@ -60,10 +60,6 @@ class Checkpoints:
     def exists(self) -> bool:
         """Whether there is a checkpoint."""
         return self._manifest.exists()
-
-    @property
-    def _manifest(self) -> Path:
-        return self.folder / MANIFEST
 
     def save_start(self, tensors: Tensors, progress: Mapping[str, Any]) -> None:
         """A new snapshot begins; the files of the last one are removed."""
@@ -83,7 +79,10 @@ class Checkpoints:
         if manifest.get("format") != FORMAT:
             raise RunError(f"{self._manifest}: written in another format; start a new run")
         self._files, self._serial = manifest["files"], manifest["serial"]
-        parts = {part: self._read(entry) for part, entry in self._files.items()}
+        parts = {
+            part: read_tensors(self.folder / entry["name"], entry["sha256"])
+            for part, entry in self._files.items()
+        }
         return Saved(parts.get("start", {}), parts.get("epoch"), manifest["progress"])
 
     def remove(self) -> None:
@@ -99,17 +98,9 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         return {"name": name, "sha256": write_tensors(self.folder / name, tensors)}
 
-    def _read(self, entry: Mapping[str, str]) -> dict[str, Tensor]:
-        return read_tensors(self.folder / entry["name"], entry["sha256"])
-
     def _publish(self, progress: Mapping[str, Any]) -> None:
-        manifest = {
-            "format": FORMAT,
-            "serial": self._serial,
-            "files": self._files,
-            "progress": dict(progress),
-        }
-        write_checked_json(self._manifest, manifest)
+        manifest = {"format": FORMAT, "serial": self._serial, "files": self._files}
+        write_checked_json(self._manifest, {**manifest, "progress": dict(progress)})
         named = {entry["name"] for entry in self._files.values()} | {MANIFEST}
         for path in self.folder.iterdir():
             if path.name not in named:

@@ -24,6 +24,7 @@ BARS = "▁▂▃▄▅▆▇█"
 SPARKLINE_WIDTH = 40
 BAR_WIDTH = 40
 ROWS_WHILE_LEARNING = 10
+BOLD_COLUMNS = ("MRR paper", "MRR current")
 
 COMPILING = "Loading the kernels. They are compiled once on a machine, in about half a minute."
 
@@ -126,44 +127,22 @@ def render(state: ProgressState, elapsed: float, patience: int | None = None) ->
 
 
 def _heading(run: events.RunStarted) -> Text:
-    return Text.assemble(
-        " ",
-        (run.method, "bold cyan"),
-        " learns ",
-        (run.dataset, "bold cyan"),
-        f", {snapshots(run)}",
-        (resume_point(run), "yellow"),
-    )
-
-
-def snapshots(run: events.RunStarted) -> str:
-    """How many there are, in words."""
-    return f"{run.snapshots} snapshot{'' if run.snapshots == 1 else 's'}"
-
-
-def resume_point(run: events.RunStarted) -> str:
-    """Where a resumed run continues; empty for a fresh one."""
-    if not run.snapshot and not run.epochs_done:
-        return ""
-    return f", resumed at snapshot {run.snapshot + 1} after {run.epochs_done} epochs"
+    """What is learned, and where a resumed run continues."""
+    plural, resumed = "" if run.snapshots == 1 else "s", ""
+    if run.snapshot or run.epochs_done:
+        resumed = f", resumed at snapshot {run.snapshot + 1} after {run.epochs_done} epochs"
+    names = (run.method, "bold cyan"), " learns ", (run.dataset, "bold cyan")
+    return Text.assemble(" ", *names, f", {run.snapshots} snapshot{plural}", (resumed, "yellow"))
 
 
 def _finished_table(finished: Sequence[events.SnapshotFinished]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=True)
-    for name in ("snapshot", "epochs", "best epoch", "valid MRR"):
-        table.add_column(name, justify="right")
-    for name in ("MRR paper", "MRR current"):
-        table.add_column(name, justify="right", style="bold")
-    table.add_column("time", justify="right")
+    for name in ("snapshot", "epochs", "best epoch", "valid MRR", *BOLD_COLUMNS, "time"):
+        table.add_column(name, justify="right", style="bold" if name in BOLD_COLUMNS else None)
     for done in finished:
-        mrrs = (done.valid_mrr, done.paper_mrr, done.current_mrr)
-        table.add_row(
-            str(done.snapshot + 1),
-            str(done.epochs),
-            str(done.best_epoch),
-            *map(mrr_text, mrrs),
-            clock_time(done.seconds),
-        )
+        numbers = map(str, (done.snapshot + 1, done.epochs, done.best_epoch))
+        mrrs = map(mrr_text, (done.valid_mrr, done.paper_mrr, done.current_mrr))
+        table.add_row(*numbers, *mrrs, clock_time(done.seconds))
     return table
 
 
@@ -205,16 +184,12 @@ def _epoch_rows(
 
 
 def _validation(last: events.EpochFinished, patience: int | None) -> Text:
-    waiting = _without_gain(last.epochs_without_gain, patience)
+    waiting = ""
+    if epochs := last.epochs_without_gain:
+        waiting = f" · no gain for {epochs}" + (f" of {patience}" if patience else "") + " epochs"
     if math.isnan(last.valid_mrr):
         return Text(f"no facts to validate with; the loss decides{waiting}")
     return Text.assemble((f"{last.valid_mrr:.4f}", "bold"), f" · best {last.best_mrr:.4f}{waiting}")
-
-
-def _without_gain(epochs: int, patience: int | None) -> str:
-    if not epochs:
-        return ""
-    return f" · no gain for {epochs}" + (f" of {patience}" if patience else "") + " epochs"
 
 
 def _bounds(left: TimeLeft) -> Text:
@@ -236,13 +211,10 @@ def sizes(snapshot: events.SnapshotStarted) -> str:
 class LiveDisplay:
     """One live display on a terminal; a listener while entered as a context manager."""
 
-    def __init__(
-        self, console: Console, patience: int | None = None, clock: Clock = time.monotonic
-    ):
+    def __init__(self, console: Console, patience: int | None = None):
         self.state = ProgressState()
         self._patience = patience
-        self._clock = clock
-        self._start = clock()
+        self._start = time.monotonic()
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4)
 
     def __enter__(self) -> Self:
@@ -256,22 +228,19 @@ class LiveDisplay:
         self.state.update(event)
 
     def _render(self) -> RenderableType:
-        return render(self.state, self._clock() - self._start, self._patience)
+        return render(self.state, time.monotonic() - self._start, self._patience)
 
 
 class PlainLines:
     """A line per snapshot, and a line per epoch at most every `every` seconds."""
 
     def __init__(self, stream: IO[str], every: float = 3.0, clock: Clock = time.monotonic):
-        self._stream = stream
-        self._every = every
-        self._clock = clock
+        self._stream, self._every, self._clock = stream, every, clock
         self._last_epoch_line = -math.inf
         self._snapshots = 0
 
     def __call__(self, event: events.Event) -> None:
-        line = self._line(event)
-        if line is not None:
+        if (line := self._line(event)) is not None:
             print(line, file=self._stream, flush=True)
 
     def _line(self, event: events.Event) -> str | None:
@@ -280,10 +249,7 @@ class PlainLines:
                 return COMPILING
             case events.RunStarted():
                 self._snapshots = event.snapshots
-                return (
-                    f"{event.method} learns {event.dataset}, "
-                    f"{snapshots(event)}{resume_point(event)}"
-                )
+                return _heading(event).plain[1:]
             case events.SnapshotStarted():
                 return f"{self._place(event.snapshot)}: {sizes(event)}"
             case events.EpochFinished():

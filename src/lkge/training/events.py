@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -137,11 +138,9 @@ class JsonLines:
 
 def json_line(event: Event) -> str:
     """An event with its type and UTC time as a line of JSON."""
-    record = {
-        "type": type(event).__name__,
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        **{name: _json_number(value) for name, value in asdict(event).items()},
-    }
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    fields = {name: _json_number(value) for name, value in asdict(event).items()}
+    record = {"type": type(event).__name__, "time": time, **fields}
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
@@ -151,10 +150,6 @@ def _json_number(value: Any) -> Any:
 
 
 def _remove_incomplete_line(path: Path) -> None:
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("r+b") as file:
-            file.truncate(whole)
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)

@@ -24,6 +24,9 @@ from lkge.training.checkpoint import TRAINING, Checkpoints, CheckpointSaver, Sav
 from lkge.training.interrupt import stops_between_steps
 from lkge.training.trainer import Trainer, TrainingResult, learned_tensors, restore
 
+Cells = list[dict[str, Accuracy]]
+"""Accuracies by protocol, on one test set each."""
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -62,21 +65,15 @@ class Loop:
         listener: events.Listener = events.ignore,
         seconds_between_checkpoints: float = 2.0,
     ) -> None:
-        self.graph = graph
-        self.config = config
-        self.results = Results(
-            graph.name,
-            config.method.name,
-            config.to_dict(),
-            provenance=provenance.provenance(),
-            data_digest=graph.digest(),
-        )
+        self.graph, self.config = graph, config
+        record, digest = provenance.provenance(), graph.digest()
+        name, settings = config.method.name, config.to_dict()
+        self.results = Results(graph.name, name, settings, provenance=record, data_digest=digest)
         self._model = Model(config)
         self._method: Method = method_named(config.method.name)(config)
         self._evaluator = Evaluator(graph)
-        self._checkpoints = checkpoints
+        self._checkpoints, self._interval = checkpoints, seconds_between_checkpoints
         self.listener = listener
-        self._interval = seconds_between_checkpoints
 
     def run(self) -> Learned:
         """Learn all snapshots that are not learned yet."""
@@ -89,15 +86,9 @@ class Loop:
             self.results = dataclasses.replace(before, provenance=record)
             restore(self._model, self._method, saved.start)
         first = len(self.results.snapshots)
-        self.listener(
-            events.RunStarted(
-                dataset=self.graph.name,
-                method=self.config.method.name,
-                snapshots=len(self.graph),
-                snapshot=first,
-                epochs_done=saved.training["epochs"] if saved and saved.epoch else 0,
-            )
-        )
+        done = saved.training["epochs"] if saved and saved.epoch else 0
+        name, method = self.graph.name, self.config.method.name
+        self.listener(events.RunStarted(name, method, len(self.graph), first, epochs_done=done))
         with stops_between_steps():
             for snapshot in self.graph.snapshots[first:]:
                 self._learn(snapshot, saved)
@@ -106,18 +97,13 @@ class Loop:
         return Learned(self.results, self._model, self._method)
 
     def _learn(self, snapshot: Snapshot, saved: Saved | None) -> None:
-        """Train one snapshot; evaluate before (forward transfer) and after.
-
-        The trainer gets the snapshot without its test facts.
-        """
-        validator = Validator(self.graph.snapshots[: snapshot.index + 1])
+        """Train a snapshot without its test facts; evaluate before (forward transfer) and after."""
+        validator, saver = Validator(self.graph.snapshots[: snapshot.index + 1]), None
+        if self._checkpoints is not None:
+            saver = CheckpointSaver(self._checkpoints, self._interval, self._progress())
+        bare = dataclasses.replace(snapshot, test=no_facts())
         trainer = Trainer(
-            self._model,
-            self._method,
-            dataclasses.replace(snapshot, test=no_facts()),
-            validator,
-            listener=self.listener,
-            saver=self._saver(),
+            self._model, self._method, bare, validator, listener=self.listener, saver=saver
         )
         trainer.prepare()
         forward = self._evaluate(snapshot.index, [snapshot.index]) if snapshot.index else []
@@ -125,13 +111,22 @@ class Loop:
         trainer.train()
         result = trainer.finish()
         row = self._evaluate(snapshot.index, range(snapshot.index + 1))
-        self.results = _extended(
-            self.results, self._record(snapshot, result, validator), row, forward
-        )
+        record = self._record(snapshot, result, validator)
+        self.results = _extended(self.results, record, row, forward)
         self._save_start()
-        self.listener(_last_finished(self.results))
+        self.listener(
+            events.SnapshotFinished(
+                snapshot=record.index,
+                epochs=record.epochs,
+                best_epoch=record.best_epoch,
+                valid_mrr=record.valid_mrr,
+                paper_mrr=self.results.protocols["paper"].final.mrr,
+                current_mrr=self.results.protocols["current"].final.mrr,
+                seconds=record.seconds,
+            )
+        )
 
-    def _evaluate(self, i: int, tests: Sequence[int]) -> list[dict[str, Accuracy]]:
+    def _evaluate(self, i: int, tests: Sequence[int]) -> Cells:
         """h[i, j] for each j of `tests`; after `prepare` of snapshot i it is h[i-1, i]."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
         self.listener(events.Evaluating(i, queries))
@@ -146,11 +141,7 @@ class Loop:
             train_facts=len(snapshot.train),
             entities=snapshot.num_entities,
             relations=snapshot.num_relations,
-            epochs=result.epochs,
-            best_epoch=result.best_epoch,
-            valid_mrr=result.valid_mrr,
-            seconds=result.seconds,
-            validation_seconds=result.validation_seconds,
+            **dataclasses.asdict(result),
             carried_bytes=self._method.carried_bytes(),
             union_valid_mrr=validator.union_mrr(self._method.predictor(self._model)),
             note=self._method.note(),
@@ -161,21 +152,11 @@ class Loop:
             tensors = learned_tensors(self._model, self._method)
             self._checkpoints.save_start(tensors, {**self._progress(), TRAINING: None})
 
-    def _saver(self) -> CheckpointSaver | None:
-        if self._checkpoints is None:
-            return None
-        return CheckpointSaver(self._checkpoints, self._interval, self._progress())
-
     def _progress(self) -> dict[str, Any]:
         return {"results": self.results.to_json()}
 
 
-def _extended(
-    results: Results,
-    record: SnapshotRecord,
-    row: list[dict[str, Accuracy]],
-    forward: list[dict[str, Accuracy]],
-) -> Results:
+def _extended(results: Results, record: SnapshotRecord, row: Cells, forward: Cells) -> Results:
     """Results with one more snapshot: its record, its row of h, and h[i-1, i] if there is any."""
     before = results.protocols
     return dataclasses.replace(
@@ -188,18 +169,4 @@ def _extended(
             )
             for name in PROTOCOLS
         },
-    )
-
-
-def _last_finished(results: Results) -> events.SnapshotFinished:
-    """The last snapshot of the results as an event."""
-    record = results.snapshots[-1]
-    return events.SnapshotFinished(
-        snapshot=record.index,
-        epochs=record.epochs,
-        best_epoch=record.best_epoch,
-        valid_mrr=record.valid_mrr,
-        paper_mrr=results.protocols["paper"].final.mrr,
-        current_mrr=results.protocols["current"].final.mrr,
-        seconds=record.seconds,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,25 +15,32 @@ from lkge.config import RunConfig
 from lkge.models.parameters import Gradient, Parameters
 
 
-class Optimizer(Protocol):
+class Optimizer(ABC):
     """Moves tables along a gradient; what it gathers on the way is its state."""
 
+    gathers: ClassVar[tuple[str, ...]]
+    """The attributes that are its state: parameters with a row for each row of the tables."""
+
+    @abstractmethod
     def apply(self, tables: Parameters, gradient: Gradient) -> None:
         """Move every touched row."""
-        ...
 
     def state(self) -> dict[str, Tensor]:
-        """For a checkpoint: tensors with a row for each row of the tables."""
-        ...
+        """For a checkpoint."""
+        parts = [getattr(self, name).named(name) for name in self.gathers]
+        return {name: tensor for part in parts for name, tensor in part.items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what `state` gave."""
-        ...
+        for name in self.gathers:
+            setattr(self, name, Parameters.from_named(state, name))
 
 
-class RowAdam:
+class RowAdam(Optimizer):
     """Adam with the usual constants; each row's bias correction counts its own updates, so that a
     table whose every row is touched at every step follows dense Adam."""
+
+    gathers = ("first", "second", "steps")
 
     def __init__(
         self,
@@ -55,20 +63,12 @@ class RowAdam:
         for parts in zip(tables, gradient, self.first, self.second, self.steps, strict=True):
             self.backend.adam(*parts, self.learning_rate, *self.betas)
 
-    def state(self) -> dict[str, Tensor]:
-        """Moments and counts, for a checkpoint."""
-        return self.first.named("first") | self.second.named("second") | self.steps.named("steps")
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what `state` gave."""
-        self.first = Parameters.from_named(state, "first")
-        self.second = Parameters.from_named(state, "second")
-        self.steps = Parameters.from_named(state, "steps")
-
-
-class RowAdagrad:
+class RowAdagrad(Optimizer):
     """Adagrad, its sums of squares beginning at zero: a coordinate with much evidence moves little,
     a new one moves by the learning rate."""
+
+    gathers = ("sums",)
 
     def __init__(self, tables: Parameters, learning_rate: float, backend: Backend) -> None:
         self.learning_rate = learning_rate
@@ -79,14 +79,6 @@ class RowAdagrad:
         """θ -= η·g / (√Σg² + ε) on every touched row."""
         for parts in zip(tables, gradient, self.sums, strict=True):
             self.backend.adagrad(*parts, self.learning_rate)
-
-    def state(self) -> dict[str, Tensor]:
-        """The sums, for a checkpoint."""
-        return self.sums.named("sums")
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what `state` gave."""
-        self.sums = Parameters.from_named(state, "sums")
 
 
 def optimizer_of(config: RunConfig, tables: Parameters, backend: Backend) -> Optimizer:

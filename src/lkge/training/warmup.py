@@ -32,14 +32,9 @@ def warm_up(config: RunConfig, listener: Listener) -> None:
 
 def _tiny_graph() -> GrowingGraph:
     names = Vocabulary(entities=["a", "b", "c", "d"], relations=["r", "s"])
-    return GrowingGraph(
-        name="warm-up",
-        vocabulary=names,
-        snapshots=(
-            Snapshot(0, _facts((0, 0, 1), (1, 0, 2)), _facts((0, 0, 2)), no_facts(), 3, 1),
-            Snapshot(1, _facts((2, 2, 3), (0, 0, 3)), _facts((1, 2, 3)), no_facts(), 4, 2),
-        ),
-    )
+    first = Snapshot(0, _facts((0, 0, 1), (1, 0, 2)), _facts((0, 0, 2)), no_facts(), 3, 1)
+    second = Snapshot(1, _facts((2, 2, 3), (0, 0, 3)), _facts((1, 2, 3)), no_facts(), 4, 2)
+    return GrowingGraph("warm-up", names, (first, second))
 
 
 def _facts(*facts: tuple[int, int, int]) -> Facts:
