@@ -133,7 +133,10 @@ def mapped(path: Path) -> dict[str, NDArray[Any]]:
         raise DamagedFile(f"{path}: damaged, it is empty; restore it") from error
     try:
         start, entries = _header(content)
-        _require_no_gaps(entries, len(content) - start)
+        size = len(content) - start
+        spans = sorted((entry.start, entry.stop) for entry in entries.values())
+        if any(one[1] != next_[0] for one, next_ in pairwise([(0, 0), *spans, (size, size)])):
+            raise ValueError(f"its arrays do not fill its {size} bytes")
         return {
             name: content[start + entry.start : start + entry.stop]
             .view(entry.dtype)
@@ -161,8 +164,7 @@ def _header(content: NDArray[np.uint8]) -> tuple[int, dict[str, _Entry]]:
     tree = json.loads(content[8 : 8 + length].tobytes())
     if not isinstance(tree, dict):
         raise TypeError("the header is not a JSON object")
-    entries = {name: _entry(tree[name]) for name in tree if name != METADATA}
-    return 8 + length, entries
+    return 8 + length, {name: _entry(tree[name]) for name in tree if name != METADATA}
 
 
 def _entry(tree: Mapping[str, Any]) -> _Entry:
@@ -175,25 +177,14 @@ def _entry(tree: Mapping[str, Any]) -> _Entry:
     return _Entry(start, stop, dtype, shape)
 
 
-def _require_no_gaps(entries: Mapping[str, _Entry], size: int) -> None:
-    spans = sorted((entry.start, entry.stop) for entry in entries.values())
-    if any(before[1] != after[0] for before, after in pairwise([(0, 0), *spans, (size, size)])):
-        raise ValueError(f"its arrays do not fill its {size} bytes")
-
-
 def _file_pieces(arrays: Arrays) -> Iterator[bytes]:
     """All bytes of a file, in order."""
     sizes = [math.prod(array.shape) * array.dtype.itemsize for array in arrays.values()]
-    header = {
-        name: {
-            "dtype": CODES[array.dtype.newbyteorder("<")],
-            "shape": array.shape,
-            "data_offsets": span,
-        }
-        for (name, array), span in zip(
-            arrays.items(), pairwise(accumulate(sizes, initial=0)), strict=True
-        )
-    }
+    spans = pairwise(accumulate(sizes, initial=0))
+    header = {}
+    for (name, array), span in zip(arrays.items(), spans, strict=True):
+        code = CODES[array.dtype.newbyteorder("<")]
+        header[name] = {"dtype": code, "shape": array.shape, "data_offsets": span}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     yield len(text).to_bytes(8, "little") + text

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lkge.data.files import LEFTOVER, as_run_error, sync_folder
 from lkge.data.known_facts import KnownFacts
-from lkge.data.names import MappedNames, NameTable, require_fit, stored_array
+from lkge.data.names import MappedNames, require_fit, stored_array
 from lkge.errors import DamagedFile, LkgeError, RunError
 from lkge.store import records, versions
 from lkge.store.arrays import checksum_of, mapped
@@ -174,14 +174,10 @@ def _require_names(names: MappedNames, record: VersionRecord) -> None:
         ("relation", names.relation_table, record.relations),
     ):
         require_fit(len(table) == expected, f"{len(table)} {kind} names instead of {expected}")
-        _require_table(kind, table)
-
-
-def _require_table(kind: str, table: NameTable) -> None:
-    starts = np.append(0, table.ends[:-1])
-    require_fit(bool((starts < table.ends).all()), f"{kind} names that end before they begin")
-    numbered = np.array_equal(np.sort(table.order), np.arange(len(table)))
-    require_fit(numbered, f"the order of {kind} names has not every name once")
+        starts = np.append(0, table.ends[:-1])
+        require_fit(bool((starts < table.ends).all()), f"{kind} names that end before they begin")
+        numbered = np.array_equal(np.sort(table.order), np.arange(len(table)))
+        require_fit(numbered, f"the order of {kind} names has not every name once")
 
 
 def _require_answers(answers: KnownFacts, record: VersionRecord) -> None:

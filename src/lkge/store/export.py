@@ -33,7 +33,6 @@ from lkge.store.reader import Reader
 
 PIECE = 4096
 """Rows that are texts or columns in memory at a time."""
-
 NUMBER = "%.9g"
 """So many digits give a float32 back bit for bit."""
 
@@ -86,21 +85,19 @@ def tables_of(reader: Reader) -> list[Table]:
 
 
 def _write_parquet(folder: Path, tables: Sequence[Table]) -> None:
-    for table in tables:
-        with _new_file(folder / f"{table.kind}.parquet") as file:
-            _stream_parquet(file, table)
-
-
-def _stream_parquet(file: BinaryIO, table: Table) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    width = table.rows.shape[1]
-    schema = pa.schema([("name", pa.string()), ("row", pa.list_(pa.float32(), width))])
-    with pq.ParquetWriter(file, schema) as writer:
-        for names, rows in table.pieces():
-            row = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
-            writer.write_table(pa.table([pa.array(names, pa.string()), row], schema))
+    for table in tables:
+        width = table.rows.shape[1]
+        schema = pa.schema([("name", pa.string()), ("row", pa.list_(pa.float32(), width))])
+        with (
+            _new_file(folder / f"{table.kind}.parquet") as file,
+            pq.ParquetWriter(file, schema) as writer,
+        ):
+            for names, rows in table.pieces():
+                row = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
+                writer.write_table(pa.table([pa.array(names, pa.string()), row], schema))
 
 
 def _write_npy(folder: Path, tables: Sequence[Table]) -> None:
@@ -118,7 +115,11 @@ def _write_tsv(folder: Path, tables: Sequence[Table]) -> None:
 
 def _write_word2vec(folder: Path, tables: Sequence[Table]) -> None:
     for table in tables:
-        _require_distinct_words(table)
+        seen: set[str] = set()
+        for word in map(_word, table.names):
+            if word in seen:
+                raise DataError(f"two names would be the word {word!r}; export as parquet")
+            seen.add(word)
         with _new_file(folder / f"{table.kind}.txt") as file:
             file.write(f"{len(table.rows)} {table.rows.shape[1]}\n".encode())
             _write_lines(file, table, " ", _word)
@@ -129,9 +130,7 @@ def _write_safetensors(folder: Path, tables: Sequence[Table]) -> None:
     _write_names(folder, tables)
 
 
-Writer = Callable[[Path, Sequence[Table]], None]
-
-WRITERS: Mapping[str, Writer] = {
+WRITERS: Mapping[str, Callable[[Path, Sequence[Table]], None]] = {
     "parquet": _write_parquet,
     "npy": _write_npy,
     "tsv": _write_tsv,
@@ -180,12 +179,3 @@ def _one_field(name: str) -> str:
 
 def _word(name: str) -> str:
     return re.sub(r"\s", "_", name)
-
-
-def _require_distinct_words(table: Table) -> None:
-    seen: set[str] = set()
-    for name in table.names:
-        word = _word(name)
-        if word in seen:
-            raise DataError(f"two names would be the word {word!r}; export as parquet")
-        seen.add(word)

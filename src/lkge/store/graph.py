@@ -135,10 +135,8 @@ class LivingGraph:
         with writing(self.store, "rollback"):
             self.store.tidy()
             if waiting(self.store):
-                raise RunError(
-                    f"{self.store.folder}: facts wait to be learned; "
-                    f"run: lkge add {self.store.folder}"
-                )
+                folder = self.store.folder
+                raise RunError(f"{folder}: facts wait to be learned; run: lkge add {folder}")
             newest, target = open_reader(self.store.folder), open_reader(self.store.folder, version)
             _publish_again(target, newest)
         self.refresh()
@@ -158,11 +156,12 @@ class LivingGraph:
         updates = self.reader.manifest.updates
         name, method = self.store.folder.name, self.config.method.name
         listener(RunStarted(name, method, updates + 1, snapshot=0, epochs_done=0))
-        checkpoints = Checkpoints(
-            self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
+        place = self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
+        checkpoints = Checkpoints(place)
+        files, manifest = update_version(
+            self.reader, batch, self.store_config, listener, checkpoints
         )
-        new = update_version(self.reader, batch, self.store_config, listener, checkpoints)
-        self.store.publish(new.manifest.version, new.files, new.manifest)
+        self.store.publish(manifest.version, files, manifest)
         discard(self.store, batch.number)
         checkpoints.remove()
         self.refresh()

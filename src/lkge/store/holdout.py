@@ -23,16 +23,12 @@ from lkge.store.subgraph import Subgraph
 Reciprocals = NDArray[np.float64]
 
 
-def _no_versions() -> NDArray[np.int32]:
-    return np.empty(0, dtype=np.int32)
-
-
 @dataclass(frozen=True)
 class HoldOut:
     """Facts (k, 3) without inverses, and the version that brought each, (k,)."""
 
     facts: Facts = field(default_factory=no_facts)
-    since: NDArray[np.int32] = field(default_factory=_no_versions)
+    since: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.facts)

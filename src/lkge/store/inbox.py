@@ -47,7 +47,12 @@ def accept(
         raise SettingsError(f"valid = {valid!r} is out of range: it must be from 0 to below 1")
     with held(store.folder / INBOX_LOCK, wait=True):
         batch = FactBatch(_next_number(store), new, gone, float(valid), source, now())
-        _keep(store, batch)
+        path = store.batch_file(batch.number)
+        try:
+            write_record(path, batch)
+        except RunError:  # what cannot be promised to last is not kept at all
+            remove(path)
+            raise
     return batch
 
 
@@ -80,16 +85,6 @@ def _read(store: Store, number: int) -> FactBatch | None:
         if store.batch_file(number).exists():
             raise
         return None
-
-
-def _keep(store: Store, batch: FactBatch) -> None:
-    """Write a batch; one that cannot be promised to last is not kept at all."""
-    path = store.batch_file(batch.number)
-    try:
-        write_record(path, batch)
-    except RunError:
-        remove(path)
-        raise
 
 
 def _next_number(store: Store) -> int:

@@ -49,7 +49,11 @@ class InitialVersion:
             KNOWN: KnownFacts.build([self.facts]).arrays(),
             HOLD_OUT_FILE: HoldOut().arrays(),
         }
-        inference = self._inference()
+        nothing = torch.empty((0, self.config.model.dim))
+        inference: dict[str, Tensor] | None = {ENTITY: nothing, RELATION: nothing}
+        if self.names.num_entities:
+            model, method = restored(self.config, self.tensors)
+            inference = inference_tables(method.predictor(model))
         return files if inference is None else files | {INFERENCE: _numpy(inference)}
 
     def manifest(self) -> Manifest:
@@ -75,14 +79,6 @@ class InitialVersion:
             log=(record,),
             updates=self.updates,
         )
-
-    def _inference(self) -> dict[str, Tensor] | None:
-        """The inference tables; empty ones if there is no entity."""
-        if not self.names.num_entities:
-            nothing = torch.empty((0, self.config.model.dim))
-            return {ENTITY: nothing, RELATION: nothing}
-        model, method = restored(self.config, self.tensors)
-        return inference_tables(method.predictor(model))
 
 
 def _numpy(tensors: dict[str, Tensor]) -> Arrays:

@@ -32,11 +32,6 @@ class Holder:
     command: str
     since: str
 
-    @classmethod
-    def this_process(cls, command: str) -> Holder:
-        """This process, doing what `command` says."""
-        return cls(os.getpid(), socket.gethostname(), _user(), command, now())
-
     def __str__(self) -> str:
         who = f"process {self.pid} of {self.user} on {self.host}"
         return f"{who} (`{self.command}`, since {self.since})"
@@ -63,7 +58,8 @@ def writing(store: Store, command: str) -> Iterator[None]:
 def _named(path: Path, command: str) -> Iterator[None]:
     """Say within the lock file who holds it. A file in its place would not be locked."""
     with as_run_error(path):
-        path.write_text(json.dumps(to_json(Holder.this_process(command))), encoding="utf-8")
+        holder = Holder(os.getpid(), socket.gethostname(), _user(), command, now())
+        path.write_text(json.dumps(to_json(holder)), encoding="utf-8")
     try:
         yield
     finally:

@@ -175,14 +175,8 @@ class Reader:
 
     def ids_of(self, facts: Sequence[Triple]) -> Facts:
         """Facts by id, (k, 3); every name must exist."""
-        ids = [
-            (
-                self.names.entity_id(subject),
-                self.names.relation_id(relation),
-                self.names.entity_id(object_),
-            )
-            for subject, relation, object_ in facts
-        ]
+        entity, relation = self.names.entity_id, self.names.relation_id
+        ids = [(entity(s), relation(r), entity(o)) for s, r, o in facts]
         return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
     def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
@@ -197,12 +191,11 @@ class Reader:
 
     def neighbourhood(self, entity: str, limit: int = 50) -> list[Neighbour]:
         """Known facts of an entity, the inverse ones too, as they are stored."""
-        facts, since = self.answers.around(self.names.entity_id(entity), limit)
+        names = self.names
+        facts, since = self.answers.around(names.entity_id(entity), limit)
         return [
-            Neighbour(
-                self.names.relation_name(int(relation)), self.names.entity_name(int(other)), int(at)
-            )
-            for (_, relation, other), at in zip(facts, since, strict=True)
+            Neighbour(names.relation_name(relation), names.entity_name(other), at)
+            for (_, relation, other), at in zip(facts.tolist(), since.tolist(), strict=True)
         ]
 
     def degree(self, ids: Ids) -> NDArray[np.int64]:
@@ -267,12 +260,8 @@ def open_reader(folder: Path | str, version: int | None = None) -> Reader:
     """A version of the graph in `folder`; default: the newest complete one."""
     store = Store(Path(folder))
     if version is not None:
-        if version not in store.versions():
-            raise RunError(_missing(store, version))
+        if version not in (kept := store.versions()):
+            there = ", ".join(map(str, kept))
+            raise RunError(f"{store.folder}: there is no version {version}; there are: {there}")
         return Reader(store, version)
     return store.at_newest(lambda newest: Reader(store, newest))
-
-
-def _missing(store: Store, version: int) -> str:
-    kept = ", ".join(map(str, store.versions()))
-    return f"{store.folder}: there is no version {version}; there are: {kept}"

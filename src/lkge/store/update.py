@@ -47,15 +47,6 @@ from lkge.training.trainer import Trainer, learned_tensors, restored
 
 
 @dataclass(frozen=True)
-class NewVersion:
-    """What an update leads to, ready to be published: arrays by file, and the manifest, whose
-    checksums are added when the files are written."""
-
-    files: dict[str, dict[str, Array]]
-    manifest: Manifest
-
-
-@dataclass(frozen=True)
 class UpdateResult:
     """What was trained: tensors of the subgraph, and the predictor over it."""
 
@@ -100,13 +91,16 @@ def update_version(
     store_config: StoreConfig,
     listener: Listener,
     checkpoints: Checkpoints,
-) -> NewVersion:
-    """All steps. The same version and batch give the same bytes."""
+) -> tuple[dict[str, dict[str, Array]], Manifest]:
+    """All steps: arrays by file, and the manifest, whose checksums are added when the files are
+    written. The same version and batch give the same bytes."""
     split = split_update(reader, batch, store_config)
     subgraph = subgraph_of(reader, split, store_config)
     result = train_update(reader, split, subgraph, store_config, listener, checkpoints)
     model = subgraph.merged_arrays(reader.model_arrays, result.tensors, reader.num_entities)
-    inference = _merged_inference(reader, result)
+    inference: dict[str, Array] | None = None  # the predictor may have no tables
+    if (tables := inference_tables(result.predictor)) is not None:
+        inference = subgraph.merged_arrays(reader.inference_arrays, tables, reader.num_entities)
     known = _known_answers(reader, split)
     evaluation = evaluate_update(reader, split, result, inference, known, store_config, listener)
     curve = _calibrate(reader, evaluation)
@@ -126,7 +120,7 @@ def update_version(
         provenance=provenance.provenance(),
         log=(*reader.log, record),
     )
-    return NewVersion(files | ({versions.INFERENCE: inference} if inference else {}), manifest)
+    return files | ({versions.INFERENCE: inference} if inference else {}), manifest
 
 
 def split_update(reader: Reader, batch: FactBatch, store_config: StoreConfig) -> UpdateSplit:
@@ -192,14 +186,6 @@ def train_update(
     seconds = time.perf_counter() - started
     tensors = learned_tensors(model, method)
     return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds)
-
-
-def _merged_inference(reader: Reader, result: UpdateResult) -> dict[str, Array] | None:
-    """Step 4: the inference tables of the whole graph; None if the predictor has no tables."""
-    tables = inference_tables(result.predictor)
-    if tables is None:
-        return None
-    return result.subgraph.merged_arrays(reader.inference_arrays, tables, reader.num_entities)
 
 
 def _known_answers(reader: Reader, split: UpdateSplit) -> KnownFacts:
@@ -310,7 +296,7 @@ def _drift(reader: Reader, result: UpdateResult) -> tuple[int, float]:
     before = taken(reader.model_arrays[TABLE], subgraph.ids[: subgraph.num_old])
     after = after[: subgraph.num_old]
     changed = np.flatnonzero((before != after).any(axis=1))
-    rows = (torch.from_numpy(before[changed]), torch.from_numpy(after[changed]))
+    rows = (torch.from_numpy(table[changed]) for table in (before, after))
     return len(changed), holdout.mean_drift(*rows)
 
 

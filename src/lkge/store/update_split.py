@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,7 @@ def split_batch(
     retracted = _ids(named, names)
     retracted = retracted[answers.contains(retracted)]
     held = held_out(fresh, batch.valid, names, generator)
+    known, unknown = len(batch.added) - len(fresh), len(batch.retracted) - len(retracted)
     half = len(held) - len(held) // 2
     half = half if half >= min_validation_facts else 0
     return UpdateSplit(
@@ -60,8 +61,9 @@ def split_batch(
         hold_out=fresh[np.sort(held[half:])],
         retracted=retracted,
         names=grown,
-        warnings=tuple(
-            _warnings(len(batch.added) - len(fresh), len(batch.retracted) - len(retracted))
+        warnings=(
+            *([f"{known} of the added facts were known already"] if known else []),
+            *([f"{unknown} of the retracted facts were not known"] if unknown else []),
         ),
     )
 
@@ -108,31 +110,14 @@ def _ids(facts: Sequence[Triple], names: MappedNames) -> Facts:
     """Facts by id, each once; all names exist."""
     if not facts:
         return no_facts()
-    subjects, relations, objects = (list(column) for column in zip(*facts, strict=True))
-    ids = np.stack(
-        [
-            names.entity_table.find_all(subjects),
-            2 * names.relation_table.find_all(relations),
-            names.entity_table.find_all(objects),
-        ],
-        axis=1,
-    ).astype(np.int32)
+    subjects, relations, objects = zip(*facts, strict=True)
+    entity, relation = names.entity_table.find_all, names.relation_table.find_all
+    columns = [entity(subjects), 2 * relation(relations), entity(objects)]
+    ids = np.stack(columns, axis=1).astype(np.int32)
     _, first = np.unique(ids, axis=0, return_index=True)
     return ids[np.sort(first)]
 
 
 def _is_named(fact: Triple, names: MappedNames) -> bool:
-    subject, relation, object_ = fact
-    entities, relations = names.entity_table, names.relation_table
-    return (
-        entities.find(subject) is not None
-        and relations.find(relation) is not None
-        and entities.find(object_) is not None
-    )
-
-
-def _warnings(known: int, unknown: int) -> Iterable[str]:
-    if known:
-        yield f"{known} of the added facts were known already"
-    if unknown:
-        yield f"{unknown} of the retracted facts were not known"
+    tables = (names.entity_table, names.relation_table, names.entity_table)
+    return all(table.find(name) is not None for table, name in zip(tables, fact, strict=True))

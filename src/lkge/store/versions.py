@@ -178,11 +178,15 @@ class Store:
         expected = self.next_version() if self.versions() else 0
         if not version == manifest.version == expected:
             raise RunError(f"{target}: cannot be published: version {expected} is next")
-        batch = self._batch_of(manifest.log[-1])
+        record = manifest.log[-1]
+        batch = _read(self.batch_file(record.batch)) if record.kind == records.ADD else None
         with disk.as_run_error(target), disk.unfinished_folder(target) as place:
             checksums = {name: write_arrays(place / name, arrays) for name, arrays in files.items()}
             if batch is not None:
-                checksums[BATCH] = _write_checked(place / BATCH, batch)
+                with disk.as_run_error(place / BATCH):
+                    disk.write_bytes_through(place / BATCH, batch)
+                digest = hashlib.sha256(batch).hexdigest()
+                checksums[BATCH] = records.FileChecksum(digest, len(batch))
             records.write_record(place / MANIFEST, dataclasses.replace(manifest, files=checksums))
         self._prune(keep)
 
@@ -205,10 +209,6 @@ class Store:
     def _root(self) -> records.Root:
         return records.read_record(self.folder / STORE, records.Root)
 
-    def _batch_of(self, record: records.VersionRecord) -> bytes | None:
-        """The file of the batch that a version has learned, if it has learned one."""
-        return _read(self.batch_file(record.batch)) if record.kind == records.ADD else None
-
     def _prune(self, keep: int) -> None:
         """Remove what is older than the newest whole versions, of which so many stay."""
         versions = self.versions()
@@ -216,12 +216,6 @@ class Store:
         if len(whole) >= (keep := max(keep, MIN_KEEP)):
             for version in versions[: versions.index(whole[-keep])]:
                 disk.remove_at_once(self.folder_of(version))
-
-
-def _write_checked(path: Path, data: bytes) -> records.FileChecksum:
-    with disk.as_run_error(path):
-        disk.write_bytes_through(path, data)
-    return records.FileChecksum(hashlib.sha256(data).hexdigest(), len(data))
 
 
 def _read(path: Path) -> bytes:
