@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from lkge.data.facts import NamedFacts, is_fact_file, read_facts, write_facts
 from lkge.data.files import as_data_error, unfinished
-from lkge.data.formats import MAX_UNPACKED, Triple
-from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
+from lkge.data.formats import MAX_UNPACKED
+from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts, numbered
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, UnknownName
 
@@ -63,8 +63,8 @@ def write_growing_graph(graph: GrowingGraph, folder: Path | str) -> None:
             place = temporary / str(snapshot.index)
             place.mkdir(parents=True)
             for split in SPLITS:
-                names = _names(graph.vocabulary, getattr(snapshot, split))
-                write_facts(place / f"{split}.txt", names)
+                named = graph.vocabulary.named(getattr(snapshot, split).tolist())
+                write_facts(place / f"{split}.txt", named)
 
 
 class _Reading:
@@ -103,26 +103,14 @@ class _Reading:
             return no_facts()
         named = read_facts(self.source.read(path), name=self.layout.place(path))
         self.warnings.extend(named.warnings)
-        facts = self._numbered(named)
+        try:
+            facts = numbered(self.vocabulary, named)
+        except DataError as error:
+            raise DataError(str(error), file=named.source) from error
         kept = self._new(facts, named)
         if split != "train":
             self._warn_of_untrained(facts, kept, named)
         return facts[kept]
-
-    def _numbered(self, named: NamedFacts) -> Facts:
-        """The facts as ids, shape (n, 3); new names are appended to the vocabulary."""
-        pairs = zip(named.subjects, named.objects, strict=True)
-        try:
-            self.vocabulary.add_entities(chain.from_iterable(pairs))
-            self.vocabulary.add_relations(named.relations)
-        except DataError as error:
-            raise DataError(str(error), file=named.source) from error
-        columns = (
-            self.vocabulary.entity_ids(named.subjects),
-            self.vocabulary.relation_ids(named.relations),
-            self.vocabulary.entity_ids(named.objects),
-        )
-        return np.array(columns, dtype=np.int32).T.copy()
 
     def _new(self, facts: Facts, named: NamedFacts) -> npt.NDArray[np.bool_]:
         """For each fact whether it was in no earlier file, shape (n,); remembers the new facts."""
@@ -149,14 +137,6 @@ class _Reading:
                 f"{named.place_of(int(untrained[0]))}: this fact names an entity or relation that "
                 f"no training fact has shown by then; such facts here: {len(untrained)}"
             )
-
-
-def _names(vocabulary: Vocabulary, facts: Facts) -> list[Triple]:
-    entities, relations = vocabulary.entities, vocabulary.relations
-    return [
-        (entities[subject], relations[relation // 2], entities[obj])
-        for subject, relation, obj in facts.tolist()
-    ]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lkge.data.snapshots import Facts, GrowingGraph, Snapshot
+from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, numbered
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, SettingsError
 
@@ -100,17 +100,13 @@ def build_growing_graph(
 ) -> GrowingGraph:
     """A growing graph from facts by name; ids follow the order of first appearance."""
     source = Vocabulary()
-    facts = _fact_array(source, zip(subjects, relations, objects, strict=True))
+    facts = numbered(source, zip(subjects, relations, objects, strict=True))
     divisions = grow(facts, growth, snapshots, seed=seed)
     vocabulary = Vocabulary()
-    entity, relation = source.entities, source.relations
-
-    def renumbered(part: Facts) -> Facts:
-        named = ((entity[s], relation[r // 2], entity[o]) for s, r, o in part.tolist())
-        return _fact_array(vocabulary, named)
 
     def snapshot(index: int, division: Division) -> Snapshot:
-        train, valid, test = map(renumbered, (division.train, division.valid, division.test))
+        parts = (division.train, division.valid, division.test)
+        train, valid, test = (numbered(vocabulary, source.named(part.tolist())) for part in parts)
         counts = vocabulary.num_entities, vocabulary.num_relations
         return Snapshot(index, train, valid, test, *counts)
 
@@ -256,15 +252,6 @@ def _require_enough(state: GrowthState, growth: Growth, snapshots: int) -> None:
 
 def _rows(rows: Sequence[int]) -> Rows:
     return np.asarray(rows, dtype=np.int64)
-
-
-def _fact_array(vocabulary: Vocabulary, named: Iterable[tuple[str, str, str]]) -> Facts:
-    """Facts as ids, shape (n, 3); new names are added to the vocabulary."""
-    ids = [
-        (vocabulary.add_entity(s), vocabulary.add_relation(r), vocabulary.add_entity(o))
-        for s, r, o in named
-    ]
-    return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
 
 class GrowthState:

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data import vocabulary
-from lkge.errors import DamagedFile, DataError, UnknownName, most_similar
+from lkge.data.vocabulary import Names, require_entity_name, require_relation_name
+from lkge.errors import DamagedFile, DataError, most_similar
 
 SortKey = tuple[str, str]
 """(casefolded name, name): names that differ only in case are neighbours in sorted order."""
@@ -47,7 +47,9 @@ class NameTable:
         listed = list(names)
         keys = list(map(sort_key, listed))
         order = sorted(range(len(keys)), key=keys.__getitem__)
-        _require_distinct(listed[number] for number in order)
+        for number, following in pairwise(order):
+            if listed[number] == listed[following]:
+                raise DataError(f"the name {listed[number]!r} is given twice; leave the second out")
         text, ends = _encoded(listed)
         return cls(text, ends, np.array(order, dtype=np.int32))
 
@@ -95,7 +97,9 @@ class NameTable:
         """This table with k new distinct names at the end: O(k log n) and a copy of the arrays."""
         if self._are_many(names):
             return type(self).of(chain(self, names))
-        _require_new(names, self.find_all(names))
+        for name, number in zip(names, self._search(names), strict=True):
+            if number >= 0:
+                raise DataError(f"the name {name!r} exists already; leave it out")
         keys, added = _SortedKeys.of(self), self.of(names)
         places = [bisect_left(keys, sort_key(names[number])) for number in added.order]
         return type(self)(
@@ -121,11 +125,7 @@ class NameTable:
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """The arrays to be stored: `prefix.text`, `prefix.ends` and `prefix.order`."""
-        return {
-            f"{prefix}.text": self.text,
-            f"{prefix}.ends": self.ends,
-            f"{prefix}.order": self.order,
-        }
+        return {f"{prefix}.{part}": getattr(self, part) for part in ("text", "ends", "order")}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Self:
@@ -174,59 +174,25 @@ class _SortedKeys:
         return self.key_at(place)
 
 
-@dataclass(frozen=True)
-class MappedNames:
-    """`Names` from two tables. The relation with number k has the ids 2k and 2k + 1 (inverse)."""
+class MappedNames(Names):
+    """`Names` from two tables in arrays."""
 
-    entity_table: NameTable
-    relation_table: NameTable
+    def __init__(self, entity_table: NameTable, relation_table: NameTable) -> None:
+        super().__init__(entity_table, relation_table)
+        self.entity_table = entity_table
+        self.relation_table = relation_table
 
     @classmethod
     def of(cls, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> Self:
         """A table of distinct names, numbered in the given order."""
         return cls(NameTable.of(), NameTable.of()).appended(list(entities), list(relations))
 
-    @property
-    def num_entities(self) -> int:
-        """See `Names`."""
-        return len(self.entity_table)
-
-    @property
-    def num_relations(self) -> int:
-        """See `Names`."""
-        return len(self.relation_table)
-
-    def entity_id(self, name: str) -> int:
-        """See `Names`."""
-        number = self.entity_table.find(name)
-        if number is None:
-            raise UnknownName("entity", name, self.entity_table.near(name))
-        return number
-
-    def relation_id(self, name: str) -> int:
-        """See `Names`."""
-        forward = name.removesuffix(vocabulary.INVERSE)
-        number = self.relation_table.find(forward)
-        if number is None:
-            raise UnknownName("relation", name, self.relation_table.near(forward))
-        return 2 * number + (forward != name)
-
-    def entity_name(self, entity: int) -> str:
-        """See `Names`."""
-        vocabulary.require_id(entity, self.num_entities, "entity")
-        return self.entity_table.name(entity)
-
-    def relation_name(self, relation: int) -> str:
-        """See `Names`."""
-        vocabulary.require_id(relation, 2 * self.num_relations, "relation")
-        return vocabulary.marked(self.relation_table.name(relation // 2), relation)
-
     def appended(self, entities: Sequence[str] = (), relations: Sequence[str] = ()) -> Self:
         """These names with new distinct names at the end; ids do not change."""
         for name in entities:
-            vocabulary.require_entity_name(name)
+            require_entity_name(name)
         for name in relations:
-            vocabulary.require_relation_name(name)
+            require_relation_name(name)
         return type(self)(
             self.entity_table.appended(entities), self.relation_table.appended(relations)
         )
@@ -284,17 +250,3 @@ def _decoded(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError as error:
         raise DamagedFile(f"a stored name is damaged: {error}; restore the file") from error
-
-
-def _require_distinct(names: Iterable[str]) -> None:
-    """Raise DataError if two neighbours of sorted names are equal."""
-    for name, following in pairwise(names):
-        if name == following:
-            raise DataError(f"the name {name!r} is given twice; leave the second out")
-
-
-def _require_new(names: Sequence[str], found: NDArray[np.int64]) -> None:
-    """Raise DataError if one of the names was found."""
-    known = np.flatnonzero(found >= 0)
-    if len(known):
-        raise DataError(f"the name {names[known[0]]!r} exists already; leave it out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +37,13 @@ def among(facts: Facts, others: Facts) -> npt.NDArray[np.bool_]:
     row = np.dtype([("subject", np.int32), ("relation", np.int32), ("object", np.int32)])
     mine, theirs = (np.ascontiguousarray(each).view(row)[:, 0] for each in (facts, others))
     return np.isin(mine, theirs)
+
+
+def numbered(vocabulary: Vocabulary, named: Iterable[tuple[str, str, str]]) -> Facts:
+    """Facts by name as ids, shape (n, 3); new names are added to the vocabulary."""
+    entity, relation = vocabulary.add_entity, vocabulary.add_relation
+    ids = [(entity(s), relation(r), entity(o)) for s, r, o in named]
+    return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
 
 def no_facts() -> Facts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from lkge.errors import DataError, UnknownName
@@ -11,133 +11,135 @@ INVERSE = "⁻¹"
 """The suffix of the name of an inverse relation."""
 
 
-class Names(Protocol):
-    """Read-only mapping between names and ids. Entities have the ids 0, 1, 2, …; the k-th relation
-    has the id 2k, its inverse 2k + 1."""
+class Table(Protocol):
+    """Names with the numbers 0, 1, 2, …"""
+
+    def __len__(self) -> int: ...
+
+    def name(self, number: int) -> str:
+        """The name of a number."""
+        ...
+
+    def find(self, name: str) -> int | None:
+        """The number of a name, or None."""
+        ...
+
+    def near(self, name: str) -> list[str]:
+        """Known names, those most similar to `name` among them."""
+        ...
+
+
+class Names:
+    """Read-only mapping between names and ids, from two tables. Entities have the ids 0, 1, 2, …;
+    the k-th relation has the id 2k, its inverse 2k + 1."""
+
+    def __init__(self, entities: Table, relations: Table) -> None:
+        self._entities = entities
+        self._relations = relations
 
     @property
     def num_entities(self) -> int:
         """The number of entities."""
-        ...
-
-    @property
-    def num_relations(self) -> int:
-        """The number of forward relations; with inverses there are twice as many ids."""
-        ...
-
-    def entity_id(self, name: str) -> int:
-        """The id of an entity; UnknownName if there is none of that name."""
-        ...
-
-    def relation_id(self, name: str) -> int:
-        """The id of a relation, even for `name`, odd for `name⁻¹`; UnknownName if there is none."""
-        ...
-
-    def entity_name(self, entity: int) -> str:
-        """The name of an entity id."""
-        ...
-
-    def relation_name(self, relation: int) -> str:
-        """The name of a relation id; that of an odd id ends with `INVERSE`."""
-        ...
-
-
-class Vocabulary:
-    """`Names` in memory. Names can be added."""
-
-    def __init__(self, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
-        self._entities: list[str] = []
-        self._relations: list[str] = []
-        self._entity_ids: dict[str, int] = {}
-        self._relation_ids: dict[str, int] = {}
-        self.add_entities(entities)
-        self.add_relations(relations)
-
-    @property
-    def entities(self) -> Sequence[str]:
-        """All entity names in order of their ids."""
-        return self._entities
-
-    @property
-    def relations(self) -> Sequence[str]:
-        """All forward relation names in order of their ids."""
-        return self._relations
-
-    @property
-    def num_entities(self) -> int:
-        """See `Names`."""
         return len(self._entities)
 
     @property
     def num_relations(self) -> int:
-        """See `Names`."""
+        """The number of forward relations; with inverses there are twice as many ids."""
         return len(self._relations)
+
+    def entity_id(self, name: str) -> int:
+        """The id of an entity; UnknownName if there is none of that name."""
+        number = self._entities.find(name)
+        if number is None:
+            raise UnknownName("entity", name, self._entities.near(name))
+        return number
+
+    def relation_id(self, name: str) -> int:
+        """The id of a relation, even for `name`, odd for `name⁻¹`; UnknownName if there is none."""
+        forward = name.removesuffix(INVERSE)
+        number = self._relations.find(forward)
+        if number is None:
+            raise UnknownName("relation", name, self._relations.near(forward))
+        return 2 * number + (forward != name)
+
+    def entity_name(self, entity: int) -> str:
+        """The name of an entity id."""
+        _require_id(entity, self.num_entities, "entity")
+        return self._entities.name(entity)
+
+    def relation_name(self, relation: int) -> str:
+        """The name of a relation id; that of an odd id ends with `INVERSE`."""
+        _require_id(relation, 2 * self.num_relations, "relation")
+        return self._relations.name(relation // 2) + (INVERSE if relation % 2 else "")
+
+
+class _NameList:
+    """A table in memory. Names can be added."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def name(self, number: int) -> str:
+        return self.names[number]
+
+    def find(self, name: str) -> int | None:
+        return self.numbers.get(name)
+
+    def near(self, name: str) -> list[str]:
+        return self.names
+
+    def add(self, name: str, require: Callable[[str], None]) -> int:
+        """The number of `name`, which is checked and appended if it is new."""
+        if name not in self.numbers:
+            require(name)
+            self.numbers[name] = len(self.names)
+            self.names.append(name)
+        return self.numbers[name]
+
+
+class Vocabulary(Names):
+    """`Names` in memory. Names can be added."""
+
+    _entities: _NameList
+    _relations: _NameList
+
+    def __init__(self, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
+        super().__init__(_NameList(), _NameList())
+        for name in entities:
+            self.add_entity(name)
+        for name in relations:
+            self.add_relation(name)
+
+    @property
+    def entities(self) -> Sequence[str]:
+        """All entity names in order of their ids."""
+        return self._entities.names
+
+    @property
+    def relations(self) -> Sequence[str]:
+        """All forward relation names in order of their ids."""
+        return self._relations.names
 
     def add_entity(self, name: str) -> int:
         """The id of `name`, which is appended if it is new."""
-        if name not in self._entity_ids:
-            require_entity_name(name)
-            self._entity_ids[name] = len(self._entities)
-            self._entities.append(name)
-        return self._entity_ids[name]
+        return self._entities.add(name, require_entity_name)
 
     def add_relation(self, name: str) -> int:
         """The even id of `name`, which is appended if it is new."""
-        if name not in self._relation_ids:
-            require_relation_name(name)
-            self._relation_ids[name] = 2 * len(self._relations)
-            self._relations.append(name)
-        return self._relation_ids[name]
+        return 2 * self._relations.add(name, require_relation_name)
 
-    def add_entities(self, names: Iterable[str]) -> None:
-        """Append the names that are new, in order of first appearance."""
-        for name in dict.fromkeys(names):
-            self.add_entity(name)
-
-    def add_relations(self, names: Iterable[str]) -> None:
-        """Append the names that are new, in order of first appearance."""
-        for name in dict.fromkeys(names):
-            self.add_relation(name)
-
-    def entity_id(self, name: str) -> int:
-        """See `Names`."""
-        known = self._entity_ids.get(name)
-        if known is None:
-            raise UnknownName("entity", name, self._entities)
-        return known
-
-    def relation_id(self, name: str) -> int:
-        """See `Names`."""
-        forward = name.removesuffix(INVERSE)
-        known = self._relation_ids.get(forward)
-        if known is None:
-            raise UnknownName("relation", name, self._relations)
-        return known if forward == name else known + 1
-
-    def entity_ids(self, names: Iterable[str]) -> list[int]:
-        """The ids of many entities."""
-        return list(map(self.entity_id, names))
-
-    def relation_ids(self, names: Iterable[str]) -> list[int]:
-        """The even ids of many forward relations."""
-        try:
-            return list(map(self._relation_ids.__getitem__, names))
-        except KeyError as error:
-            raise UnknownName("relation", error.args[0], self._relations) from None
-
-    def entity_name(self, entity: int) -> str:
-        """See `Names`."""
-        require_id(entity, self.num_entities, "entity")
-        return self._entities[entity]
-
-    def relation_name(self, relation: int) -> str:
-        """See `Names`."""
-        require_id(relation, 2 * self.num_relations, "relation")
-        return marked(self._relations[relation // 2], relation)
+    def named(self, facts: Iterable[Sequence[int]]) -> Iterator[tuple[str, str, str]]:
+        """Forward facts by name."""
+        entities, relations = self.entities, self.relations
+        return ((entities[s], relations[r // 2], entities[o]) for s, r, o in facts)
 
     def to_json(self) -> dict[str, list[str]]:
         """Both lists of names in order of their ids."""
-        return {"entities": list(self._entities), "relations": list(self._relations)}
+        return {"entities": list(self.entities), "relations": list(self.relations)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
@@ -151,17 +153,12 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):
             return NotImplemented
-        return self._entities == other._entities and self._relations == other._relations
+        return self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Vocabulary({self.num_entities} entities, {self.num_relations} relations)"
-
-
-def marked(forward: str, relation: int) -> str:
-    """The name of a relation id, given its forward name; that of an odd id ends with `INVERSE`."""
-    return forward + INVERSE if relation % 2 else forward
 
 
 def require_entity_name(name: str) -> None:
@@ -178,8 +175,7 @@ def require_relation_name(name: str) -> None:
         )
 
 
-def require_id(number: int, count: int, kind: str) -> None:
-    """Raise DataError if `number` is not an id."""
+def _require_id(number: int, count: int, kind: str) -> None:
     if not 0 <= number < count:
         raise DataError(f"there is no {kind} with id {number}; ids go from 0 to below {count}")
 
