@@ -136,7 +136,9 @@ def config_or_preset(
             f"config leaves nothing to the preset {preset!r}; leave one of them out"
         )
     method = changes.get("method", changes.get("method.name", config.method.name))
-    return _with_other_method(config, method).with_changes(changes)
+    if method != config.method.name:  # its own settings begin with their defaults
+        config = config.model_copy(update={"method": with_method(method).method})
+    return config.with_changes(changes)
 
 
 def preset_of(method: object, *, living: bool = False) -> str:
@@ -177,17 +179,12 @@ def with_method(name: object) -> RunConfig:
     return RunConfig(method=method_named(name).Config(name=name))
 
 
-def _with_other_method(config: RunConfig, name: object) -> RunConfig:
-    """The config for a method; its own settings have their defaults if it is another one."""
-    if name == config.method.name:
-        return config
-    return config.model_copy(update={"method": with_method(name).method})
-
-
 def from_tree(tree: Mapping[str, Any]) -> RunConfig:
-    """What `RunConfig.to_dict` gave, or the settings of release 0.1, which had no sections."""
+    """What `RunConfig.to_dict` gave, or the settings of release 0.1, which had no sections. What
+    is left out has the class default."""
     if not all(isinstance(values, Mapping) for values in tree.values()):
-        return _from_flat(tree)
+        base = with_method(tree.get("method", "lkge"))
+        return base.with_changes(_translated(tree, base))
     changes = _with_sections(tree)
     return with_method(changes.get("method.name", "lkge")).with_changes(changes)
 
@@ -203,7 +200,8 @@ def changes_in(path: Path) -> dict[str, Any]:
     tree = _toml(path)
     if any(isinstance(values, Mapping) for values in tree.values()):
         return _named(path, lambda: _with_sections(tree))
-    return _named(path, lambda: _translated(tree, configure(_method_of(tree))))
+    method = {"method": tree["method"]} if "method" in tree else {}
+    return _named(path, lambda: _translated(tree, configure(method)))
 
 
 def _with_sections(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,16 +214,6 @@ def _with_sections(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {
         f"{section}.{name}": v for section, values in tree.items() for name, v in values.items()
     }
-
-
-def _from_flat(tree: Mapping[str, Any]) -> RunConfig:
-    """Settings of release 0.1. What the file leaves out has the class default."""
-    base = with_method(tree.get("method", "lkge"))
-    return base.with_changes(_translated(tree, base))
-
-
-def _method_of(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {"method": tree["method"]} if "method" in tree else {}
 
 
 def _translated(tree: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:

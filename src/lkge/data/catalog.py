@@ -208,7 +208,7 @@ def download(urls: Sequence[str], target: Path, progress: Progress | None = None
     """Download the first of `urls` that exists to the new file `target`."""
     for place, url in enumerate(urls):
         try:
-            return _save(url, target, progress or _silent)
+            return _save(url, target, progress)
         except HTTPError as error:
             if error.code != 404 or place == len(urls) - 1:
                 raise _unreachable(url, f"HTTP {error.code} {error.reason}") from error
@@ -217,7 +217,7 @@ def download(urls: Sequence[str], target: Path, progress: Progress | None = None
     raise ValueError("no address to download from")
 
 
-def _save(url: str, target: Path, progress: Progress) -> None:
+def _save(url: str, target: Path, progress: Progress | None) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "lkge"})
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as response, target.open("wb") as file:
         length = response.headers.get("Content-Length")
@@ -228,15 +228,12 @@ def _save(url: str, target: Path, progress: Progress) -> None:
             if done > _MAX_BYTES:
                 raise ConnectionError("far more data than a dataset has")
             file.write(chunk)
-            progress(done, total)
+            if progress:
+                progress(done, total)
         if total is not None and done != total:
             raise ConnectionError(f"the connection ended after {done} of {total} bytes")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _silent(done: int, total: int | None) -> None:
-    """Show nothing."""
 
 
 def _unreachable(url: str, reason: str) -> DataError:

@@ -56,7 +56,8 @@ def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -
         name = str(source)
     suffix, compression = _suffixes(name)
     if suffix not in PARSERS:
-        raise DataError(f"unknown suffix {suffix!r}; known are {_known_suffixes()}", file=name)
+        known = f"{', '.join(PARSERS)}, each plain or with {', '.join(UNPACKERS)}"
+        raise DataError(f"unknown suffix {suffix!r}; known are {known}", file=name)
     columns = PARSERS[suffix](unpacked(_bytes_of(source, name), compression, name), name)
     _require_names(columns, name)
     return _without_repeats(columns, name)
@@ -84,10 +85,6 @@ def _suffixes(name: str) -> tuple[str, str]:
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
     compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACKERS else ""
     return (suffixes[-1] if suffixes else ""), compression
-
-
-def _known_suffixes() -> str:
-    return f"{', '.join(PARSERS)}, each plain or with {', '.join(UNPACKERS)}"
 
 
 def _bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
@@ -129,11 +126,6 @@ def _without_repeats(columns: Columns, name: str) -> NamedFacts:
         return facts
     again = f"{facts.place_of(first.index(False))}: a fact stands here for the second time"
     warnings.append(f"{again}; repeats in this file, left out: {first.count(False)}")
-    return NamedFacts(
-        name,
-        list(compress(columns.subjects, first)),
-        list(compress(columns.relations, first)),
-        list(compress(columns.objects, first)),
-        columns.lines and list(compress(columns.lines, first)),
-        tuple(warnings),
-    )
+    subjects, relations, objects = (list(compress(names, first)) for names in columns[:3])
+    lines = columns.lines and list(compress(columns.lines, first))
+    return NamedFacts(name, subjects, relations, objects, lines, tuple(warnings))

@@ -171,7 +171,11 @@ class Source:
             match = _SPLIT_FILE.fullmatch(path)
             if match and is_fact_file(path):
                 snapshots = found.setdefault(match["folder"] or "", {})
-                _add_split(snapshots, match, path, self.root)
+                files = snapshots.setdefault(int(match["number"]), {})
+                other = files.setdefault(match["split"], path)
+                if other != path:
+                    complaint = f"stands for the same facts as {other}; remove one"
+                    raise DataError(complaint, file=f"{self.root}/{path}")
         named = [
             Layout(self._name_of(folder), self.root, _in_order(snapshots, self.root / folder))
             for folder, snapshots in found.items()
@@ -261,24 +265,10 @@ def _read_file(path: Path) -> bytes:
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         return archive.read(name)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        OSError,
-        RuntimeError,  # encrypted
-    ) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        # RuntimeError: encrypted
         place = f"{archive.filename}/{name}"
         raise DataError(f"cannot be unpacked ({error}); fetch it again", file=place) from error
-
-
-def _add_split(
-    snapshots: dict[int, dict[str, str]], match: re.Match[str], path: str, root: Path
-) -> None:
-    files = snapshots.setdefault(int(match["number"]), {})
-    other = files.setdefault(match["split"], path)
-    if other != path:
-        raise DataError(f"stands for the same facts as {other}; remove one", file=f"{root}/{path}")
 
 
 def _in_order(

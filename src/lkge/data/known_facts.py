@@ -12,6 +12,10 @@ import numpy.typing as npt
 from lkge.data.names import require_fit, stored_array
 from lkge.data.snapshots import Facts, no_facts, with_inverses
 
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
 _RELATION = (1 << 32) - 1
 """The bits of a packed query that are the relation."""
 
@@ -26,10 +30,10 @@ class KnownFacts:
     since    (A,)     int32: the first snapshot that has the fact
     """
 
-    keys: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
-    answers: npt.NDArray[np.int32]
-    since: npt.NDArray[np.int32]
+    keys: Ints
+    offsets: Ints
+    answers: Ids
+    since: Ids
 
     @classmethod
     def build(cls, facts_by_snapshot: Sequence[Facts]) -> Self:
@@ -55,23 +59,21 @@ class KnownFacts:
         """The number of facts without inverse facts."""
         return len(self.answers) // 2
 
-    def lookup(
-        self, subjects: npt.ArrayLike, relations: npt.ArrayLike
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def lookup(self, subjects: npt.ArrayLike, relations: npt.ArrayLike) -> tuple[Ints, Ints]:
         """Start and stop of the answers of n queries, shapes (n,); equal if a query is unknown."""
         return self._rows(pack(subjects, relations))
 
-    def of(self, subject: int, relation: int, until: int) -> npt.NDArray[np.int32]:
+    def of(self, subject: int, relation: int, until: int) -> Ids:
         """The sorted objects of one query that are known by snapshot `until`."""
         starts, stops = self.lookup([subject], [relation])
         row = slice(int(starts[0]), int(stops[0]))
         return self.answers[row][self.since[row] <= until]
 
-    def contains(self, facts: Facts) -> npt.NDArray[np.bool_]:
+    def contains(self, facts: Facts) -> Mask:
         """For each of n facts whether it is known; shape (n,)."""
         return self._places(pack(facts[:, 0], facts[:, 1]), facts[:, 2])[1]
 
-    def around(self, entity: int, limit: int | None = None) -> tuple[Facts, npt.NDArray[np.int32]]:
+    def around(self, entity: int, limit: int | None = None) -> tuple[Facts, Ids]:
         """The first k facts (k, 3) with the subject `entity`, inverse facts included, sorted by
         relation and object; and their `since` (k,)."""
         first = int(np.searchsorted(self.keys, pack(entity, 0)))
@@ -112,12 +114,7 @@ class KnownFacts:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays to be stored."""
-        return {
-            "keys": self.keys,
-            "offsets": self.offsets,
-            "answers": self.answers,
-            "since": self.since,
-        }
+        return {name: getattr(self, name) for name in ("keys", "offsets", "answers", "since")}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -137,26 +134,16 @@ class KnownFacts:
         return cls(keys, offsets, answers, since)
 
     @classmethod
-    def _of_counts(
-        cls,
-        keys: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64],
-        answers: npt.NDArray[np.int32],
-        since: npt.NDArray[np.int32],
-    ) -> Self:
+    def _of_counts(cls, keys: Ints, counts: Ints, answers: Ids, since: Ids) -> Self:
         """The index with `counts` (K,), the number of answers of each key, instead of offsets."""
         return cls(keys, np.append(0, np.cumsum(counts, dtype=np.int64)), answers, since)
 
-    def _rows(
-        self, queries: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _rows(self, queries: Ints) -> tuple[Ints, Ints]:
         """Start and stop of the answers of n packed queries, shapes (n,); equal if unknown."""
         places, known = _find(queries, self.keys)
         return self.offsets[places], self.offsets[places + known]
 
-    def _places(
-        self, queries: npt.NDArray[np.int64], objects: npt.NDArray[np.int32]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def _places(self, queries: Ints, objects: Ids) -> tuple[Ints, Mask]:
         """The (insertion) places of n facts in `answers`, and whether they are known; (n,)."""
         starts, stops = self._rows(queries)
         places = _lower_bounds(objects, self.answers, starts, stops)
@@ -164,28 +151,26 @@ class KnownFacts:
         known[known] = self.answers[places[known]] == objects[known]
         return places, known
 
-    def _with_keys(
-        self, queries: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _with_keys(self, queries: Ints) -> tuple[Ints, Ints]:
         """The union of all keys and sorted distinct queries, and the number of answers of each."""
         places, known = _find(queries, self.keys)
         keys = np.insert(self.keys, places[~known], queries[~known])
         return keys, np.insert(np.diff(self.offsets), places[~known], 0)
 
 
-def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> Ints:
     """subject · 2³² + relation, elementwise."""
     return (np.asarray(subjects, dtype=np.int64) << 32) | np.asarray(relations, dtype=np.int64)
 
 
-def starts_run(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+def starts_run(values: npt.NDArray[np.integer]) -> Mask:
     """True where a value differs from its predecessor, and for the first value."""
     starts = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=starts[1:])
     return starts
 
 
-def _distinct(facts: Facts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def _distinct(facts: Facts) -> tuple[Ints, Ids]:
     """The packed queries and the objects of n facts, sorted and distinct; shapes (≤ n,)."""
     queries, objects = pack(facts[:, 0], facts[:, 1]), facts[:, 2]
     order = np.lexsort((objects, queries))
@@ -194,9 +179,7 @@ def _distinct(facts: Facts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32
     return queries[first], objects[first]
 
 
-def _find(
-    wanted: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _find(wanted: Ints, among: Ints) -> tuple[Ints, Mask]:
     """The (insertion) places of n values in a sorted array, and whether they are there; (n,)."""
     places = np.searchsorted(among, wanted)
     known = places < len(among)
@@ -204,20 +187,13 @@ def _find(
     return places, known
 
 
-def _occurrences(
-    values: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _occurrences(values: Ints, among: Ints) -> Ints:
     """How often each of the K sorted distinct values `among` occurs in `values`, shape (K,). Every
     value must be one of `among`."""
     return np.bincount(np.searchsorted(among, values), minlength=len(among))
 
 
-def _lower_bounds(
-    wanted: npt.NDArray[np.int32],
-    values: npt.NDArray[np.int32],
-    starts: npt.NDArray[np.int64],
-    stops: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
+def _lower_bounds(wanted: Ids, values: Ids, starts: Ints, stops: Ints) -> Ints:
     """For each of n: the first place in the sorted values[start : stop] with a value ≥ `wanted`, or
     `stop`; n vectorised binary searches, shape (n,)."""
     low, high = starts.copy(), stops.copy()
