@@ -95,9 +95,11 @@ def assert_refused(result: Result, *fragments: str) -> None:
 def test_the_common_settings_are_flags_with_the_text_of_their_section() -> None:
     run: Any = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
     flags = {each.name: each for each in run.params}
-    for name, (section, field) in COMMON.items():
+    for name in COMMON:
+        section, field = configure().place(name)
+        fields = type(getattr(configure(), section)).model_fields
         assert flags[name].opts == [option(name)]
-        assert flags[name].help == section.model_fields[field].description
+        assert flags[name].help == fields[field].description
     assert flags["assignments"].opts == ["--set"]
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from lkge.evaluation.results import Results
 from lkge.reports.systems import System
-from lkge.studies.paired import bytes_per_fact, paired_comparison
 from lkge.studies.study import SystemSpec
-from lkge.studies.tables import Entry
+from lkge.studies.tables import Entry, bytes_per_fact, paired_comparison
 
 MakeRun = Callable[..., Results]
 

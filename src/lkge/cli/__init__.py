@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import lkge
-from lkge.cli import ask, bench, datasets, grow, keep, methods, report, run, serve, tune
+from lkge.cli import ask, bench, datasets, grow, keep, methods, report, run, tune
 from lkge.cli.output import INTERRUPTED, fail, say_error
 from lkge.errors import LkgeError
 
@@ -53,7 +53,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "check": keep.check,
         "rollback": keep.rollback,
         "export": keep.export,
-        "serve": serve.command,
+        "serve": keep.serve,
     },
     "Research": {
         "run": run.command,
@@ -77,15 +77,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+VERSION = typer.Option(
+    "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+)
+
+
 @app.callback()
-def top(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
-        ),
-    ] = False,
-) -> None:
+def top(version: Annotated[bool, VERSION] = False) -> None:
     """Lifelong embeddings for knowledge graphs that grow."""
 
 

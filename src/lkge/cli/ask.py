@@ -4,48 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Argument, Option
 
-from lkge.cli.living import FACT_FILES, AtVersion, Folder, read_files
-from lkge.cli.output import AsJson, console, print_json
-from lkge.cli.questions import Question, questions_of
+from lkge.cli.grow import FACT_FILES, AtVersion, Folder, read_files
+from lkge.cli.output import AsJson, print_json, show
 from lkge.errors import DataError, SettingsError
+from lkge.reports import text
+from lkge.reports.grids import Cell, Grid, grid_of
 
 if TYPE_CHECKING:
     from lkge.data.facts import NamedFacts
-    from lkge.reports.tables import Cell, Grid
-    from lkge.store.reader import Prediction, Reader, ScoredFact, Similar
+    from lkge.store.reader import Prediction, Reader, ScoredFact
 
-Count = Annotated[int, typer.Option("-k", "--top", min=1, help="How many answers.")]
+Count = Annotated[int, Option("-k", "--top", min=1, help="How many answers.")]
+ASKED = "?"
 BAR = 20
 """Letters of a full bar."""
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
+class Question(NamedTuple):
+    """A fact with its subject or its object left open, and where it was asked, if in a file."""
+
+    subject: str | None
+    relation: str
+    object: str | None
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"({self.subject or ASKED}, {self.relation}, {self.object or ASKED})"
+
+
 def predict(
     kg: Folder,
     subject: Annotated[
-        str | None, typer.Option("-s", "--subject", help="Ask for the objects of this subject.")
+        str | None, Option("-s", "--subject", help="Ask for the objects of this subject.")
     ] = None,
     relation: Annotated[
-        str | None, typer.Option("-r", "--relation", help="The relation that is asked about.")
+        str | None, Option("-r", "--relation", help="The relation that is asked about.")
     ] = None,
     object_: Annotated[
-        str | None, typer.Option("-o", "--object", help="Ask for the subjects of this object.")
+        str | None, Option("-o", "--object", help="Ask for the subjects of this object.")
     ] = None,
     k: Count = 10,
     batch: Annotated[
         Path | None,
-        typer.Option(help="A TSV file of questions: subject, relation, ? or ?, relation, object."),
+        Option(help="A TSV file of questions: subject, relation, ? or ?, relation, object."),
     ] = None,
-    new: Annotated[bool, typer.Option("--new", help="Only answers that are not known.")] = False,
+    new: Annotated[bool, Option("--new", help="Only answers that are not known.")] = False,
     version: AtVersion = None,
     as_json: AsJson = False,
 ) -> None:
     """Complete facts: the best objects of a subject and relation, or the best subjects."""
-    from lkge.reports.tables import rich_table
     from lkge.store.reader import open_reader
 
     questions = questions_of(subject, relation, object_, batch)
@@ -54,23 +67,29 @@ def predict(
         raise SettingsError("--new needs the known facts, which this graph does not keep")
     answered = [(question, answers_to(reader, question, k, new)) for question in questions]
     if as_json:
-        trees = [question_tree(reader, *each) for each in answered]
+        trees = [
+            {
+                "version": reader.version,
+                "subject": question.subject,
+                "relation": question.relation,
+                "object": question.object,
+            }
+            | {"answers": _trees(reader, answers)}
+            for question, answers in answered
+        ]
         print_json(trees[0] if batch is None else trees)
-        return
-    screen = console()
-    for question, answers in answered:
-        screen.print(rich_table(answer_grid(reader, question, answers)))
+    else:
+        show(*(answer_grid(reader, *each) for each in answered))
 
 
 def similar(
     kg: Folder,
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="The name of an entity.")],
+    entity: Annotated[str, Argument(metavar="ENTITY", help="The name of an entity.")],
     k: Count = 10,
     version: AtVersion = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the entities whose embeddings point most nearly the same way."""
-    from lkge.reports.tables import rich_table
     from lkge.store.reader import open_reader
 
     reader = open_reader(kg, version)
@@ -79,29 +98,61 @@ def similar(
         answers = [each._asdict() for each in found]
         print_json({"version": reader.version, "entity": entity, "answers": answers})
         return
-    console().print(rich_table(similar_grid(entity, found)))
+    rows = [(text.printable(name), bar(cosine), text.number(cosine)) for name, cosine in found]
+    title = f"Similar to {text.printable(entity)}"
+    show(grid_of(title, ("entity", "", "cosine"), rows, names=2))
 
 
 def score(
     kg: Folder,
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help=f"Facts to judge. {FACT_FILES}")
-    ],
+    files: Annotated[list[Path], Argument(metavar="FILE...", help=f"Facts to judge. {FACT_FILES}")],
     version: AtVersion = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge facts: how plausible each is, from 0 to 1, and whether it is known."""
-    from lkge.reports.tables import rich_table
     from lkge.store.reader import open_reader
 
     read = read_files(files)
     reader = open_reader(kg, version)
     scored = [fact for facts in read for fact in scores_of(reader, facts)]
     if as_json:
-        facts = [each._asdict() | {"known": _known(reader, each.known)} for each in scored]
-        print_json({"version": reader.version, "facts": facts})
+        print_json({"version": reader.version, "facts": _trees(reader, scored)})
         return
-    console().print(rich_table(score_grid(reader, scored)))
+    rows = [(*map(text.printable, fact[:3]), *_judged(reader, fact)) for fact in scored]
+    columns = ("subject", "relation", "object", "", "plausibility", "score", "")
+    show(grid_of(f"Version {reader.version}", columns, rows, 4, _calibration_note(reader)))
+
+
+def questions_of(
+    subject: str | None, relation: str | None, object_: str | None, batch: Path | None
+) -> list[Question]:
+    """The question of the flags, or those of a file; they exclude each other."""
+    if batch is not None:
+        flags = {"-s": subject, "-r": relation, "-o": object_}
+        given = [flag for flag, value in flags.items() if value is not None]
+        if given:
+            raise SettingsError(f"--batch asks what its file says: leave out {', '.join(given)}")
+        return read_questions(batch)
+    if relation is None or (subject is None) == (object_ is None):
+        raise SettingsError("ask with -s SUBJECT -r RELATION, -r RELATION -o OBJECT, or --batch")
+    return [Question(subject, relation, object_)]
+
+
+def read_questions(path: Path) -> list[Question]:
+    """One question a line: two names and a `?`, with tabs between."""
+    from lkge.data.formats import parse_tsv
+
+    columns = parse_tsv(path.read_bytes(), str(path))
+    lists = (columns.subjects, columns.relations, columns.objects, columns.lines or ())
+    questions = []
+    for subject, relation, object_, line in zip(*lists, strict=True):
+        asked = (subject == ASKED, object_ == ASKED)
+        if all(asked) or not any(asked) or not all(map(str.strip, (subject, relation, object_))):
+            expected = f"expected subject, relation, {ASKED} or {ASKED}, relation, object"
+            raise DataError(expected, file=str(path), line=line)
+        known = (None if asked[0] else subject, relation, None if asked[1] else object_)
+        questions.append(Question(*known, str(path), line))
+    return questions
 
 
 def answers_to(reader: Reader, question: Question, k: int, new: bool) -> list[Prediction]:
@@ -129,82 +180,11 @@ def scores_of(reader: Reader, facts: NamedFacts) -> list[ScoredFact]:
         raise
 
 
-def question_tree(
-    reader: Reader, question: Question, answers: Sequence[Prediction]
-) -> dict[str, Any]:
-    """A question and its answers for JSON."""
-    return {
-        "version": reader.version,
-        "subject": question.subject,
-        "relation": question.relation,
-        "object": question.object,
-        "answers": [each._asdict() | {"known": _known(reader, each.known)} for each in answers],
-    }
-
-
 def answer_grid(reader: Reader, question: Question, answers: Sequence[Prediction]) -> Grid:
     """The answers, best first."""
-    from lkge.reports import text
-    from lkge.reports.tables import Cell, Grid
-
-    rows = [
-        (
-            Cell(text.printable(answer.entity)),
-            Cell(bar(answer.plausibility)),
-            Cell(text.number(answer.plausibility)),
-            Cell(text.number(answer.score)),
-            _mark(reader, answer.known),
-        )
-        for answer in answers
-    ]
-    return Grid(
-        title=text.printable(str(question)),
-        columns=("answer", "", "plausibility", "score", ""),
-        sections=(tuple(rows),),
-        names=2,
-        note=_calibration_note(reader),
-    )
-
-
-def similar_grid(entity: str, found: Sequence[Similar]) -> Grid:
-    """The neighbours in space, nearest first."""
-    from lkge.reports import text
-    from lkge.reports.tables import Cell, Grid
-
-    rows = [
-        (
-            Cell(text.printable(each.entity)),
-            Cell(bar(each.similarity)),
-            Cell(text.number(each.similarity)),
-        )
-        for each in found
-    ]
-    columns = ("entity", "", "cosine")
-    return Grid(f"Similar to {text.printable(entity)}", columns, (tuple(rows),), names=2)
-
-
-def score_grid(reader: Reader, scored: Sequence[ScoredFact]) -> Grid:
-    """The facts in the order of their files."""
-    from lkge.reports import text
-    from lkge.reports.tables import Cell, Grid
-
-    rows = [
-        (
-            *(Cell(text.printable(name)) for name in fact[:3]),
-            Cell(bar(fact.plausibility)),
-            Cell(text.number(fact.plausibility)),
-            Cell(text.number(fact.score)),
-            _mark(reader, fact.known),
-        )
-        for fact in scored
-    ]
-    return Grid(
-        title=f"Version {reader.version}",
-        columns=("subject", "relation", "object", "", "plausibility", "score", ""),
-        sections=(tuple(rows),),
-        names=4,
-        note=_calibration_note(reader),
-    )
+    rows = [(text.printable(answer.entity), *_judged(reader, answer)) for answer in answers]
+    columns = ("answer", "", "plausibility", "score", "")
+    return grid_of(text.printable(str(question)), columns, rows, 2, _calibration_note(reader))
 
 
 def bar(share: float) -> str:
@@ -213,17 +193,19 @@ def bar(share: float) -> str:
     return EIGHTHS[-1] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
-def _mark(reader: Reader, known: bool) -> Cell:
-    from lkge.reports.tables import Cell
+def _judged(reader: Reader, fact: Prediction | ScoredFact) -> tuple[str | Cell, ...]:
+    """Plausibility as a bar and a number, score, and whether the fact is known."""
+    mark = Cell("known", faint=True) if fact.known else Cell("new", best=True)
+    numbers = (text.number(fact.plausibility), text.number(fact.score))
+    return (bar(fact.plausibility), *numbers, mark if reader.store.options.known else "")
 
-    if not reader.store.options.known:
-        return Cell("")
-    return Cell("known", faint=True) if known else Cell("new", best=True)
 
-
-def _known(reader: Reader, known: bool) -> bool | None:
-    """Whether a fact is known; None where the graph does not keep what it knows."""
-    return known if reader.store.options.known else None
+def _trees(
+    reader: Reader, facts: Sequence[Prediction] | Sequence[ScoredFact]
+) -> list[dict[str, Any]]:
+    """Facts for JSON; `known` is None where the graph does not keep what it knows."""
+    unknown = {} if reader.store.options.known else {"known": None}
+    return [fact._asdict() | unknown for fact in facts]
 
 
 def _calibration_note(reader: Reader) -> str:

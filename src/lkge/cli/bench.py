@@ -4,52 +4,52 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from lkge.cli.output import INTERRUPTED, AsJson, DataPath, console, print_json, say_error
+from lkge.cli.output import AsJson, DataPath, console, print_json, say_error, show, stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lkge.studies.runner import Failure
 
 SOME_FAILED = 1
 
-Jobs = Annotated[int, typer.Option(min=1, help="How many runs at a time, each with one thread.")]
+Jobs = Annotated[int, Option(min=1, help="How many runs at a time, each with one thread.")]
 
 
 def command(
     study: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="STUDY", help="`paper`, `beyond`, `scores`, or a TOML file with another study."
         ),
     ],
     datasets: Annotated[
-        str | None, typer.Option(help="Names, with commas between.", show_default="all")
+        str | None, Option(help="Names, with commas between.", show_default="all")
     ] = None,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names, with commas; `lkge:no-transfer` is one.", show_default="all"),
+        Option(help="Names, with commas; `lkge:no-transfer` is one.", show_default="all"),
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(help="Numbers, with commas, for every method.", show_default="the study's"),
+        Option(help="Numbers, with commas, for every method.", show_default="the study's"),
     ] = None,
     jobs: Jobs = 2,
     data: DataPath = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The folder of results and tables.", show_default="results/STUDY"),
+        Path | None, Option(help="The folder of results and tables.", show_default="results/STUDY")
     ] = None,
     runs: Annotated[
-        Path | None, typer.Option(help="The folder of run folders.", show_default="OUT/runs")
+        Path | None, Option(help="The folder of run folders.", show_default="OUT/runs")
     ] = None,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Run nothing; write what is kept.")
+        bool, Option("--report-only", help="Run nothing; write what is kept.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +57,6 @@ def command(
 
     What is finished is not run again, and what was begun goes on.
     """
-    from lkge.reports.tables import rich_table
     from lkge.studies.report import stored_entries, write_study
     from lkge.studies.runner import StudyOptions, run_study
     from lkge.studies.study import listed, listed_seeds, study_named
@@ -71,24 +70,30 @@ def command(
     if not report_only:
         cells = chosen.run_specs(places, systems, listed_seeds(seeds))
         work = StudyOptions(out=folder, runs=runs or folder / "runs", jobs=jobs, data=data)
-        try:
+        with stoppable():
             failures = run_study(chosen, cells, work, screen)
-        except KeyboardInterrupt:
-            stopped()
-    for failure in failures:
-        say_error(f"{failure.job.name} failed: {failure.reason}; its log: {failure.job.log}")
+    say_failures(failures)
     page = write_study(chosen, folder)
+    entries = stored_entries(chosen, folder)
     if as_json:
-        print_json(plain(stored_entries(chosen, folder)))
+        print_json(plain(entries))
     else:
-        for title, part in divided(chosen, stored_entries(chosen, folder)).items():
-            screen.print(rich_table(overview(title, part)))
+        show(*(overview(title, part) for title, part in divided(chosen, entries).items()))
         screen.print(f"Kept in {folder}; open {page}", soft_wrap=True)
     if failures:
         raise typer.Exit(SOME_FAILED)
 
 
-def stopped() -> NoReturn:
-    """Say how to go on: by the same command."""
-    typer.echo(f"\nStopped. To go on: {shlex.join(['lkge', *sys.argv[1:]])}", err=True)
-    raise typer.Exit(INTERRUPTED) from None
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """After Ctrl-C, say how to go on: by the same command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stopped(f"To go on: {shlex.join(['lkge', *sys.argv[1:]])}")
+
+
+def say_failures(failures: Sequence[Failure]) -> None:
+    """One line for each run that failed."""
+    for failure in failures:
+        say_error(f"{failure.job.name} failed: {failure.reason}; its log: {failure.job.log}")

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
-from lkge.cli.output import AsJson, DataPath, console, print_json, require_unused, say_warning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lkge.data.snapshots import GrowingGraph
+from lkge.cli.output import (
+    AsJson,
+    DataPath,
+    console,
+    print_json,
+    require_unused,
+    say_warnings,
+    show,
+)
+from lkge.reports.grids import grid_of
 
 Growth = Literal["entity", "relation", "fact", "hybrid"]
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="A name from `lkge datasets list`, a folder or a zip.")
+    str, Argument(metavar="NAME", help="A name from `lkge datasets list`, a folder or a zip.")
 ]
 
 STATS_HEADINGS = {
@@ -48,13 +53,9 @@ def list_(data: DataPath = None, as_json: AsJson = False) -> None:
         print_json([dataclasses.asdict(info) for info in infos])
         return
     missing = not all(info.available for info in infos)
-    _print_table(
-        "Datasets",
-        ("name", "description", "place"),
-        [(info.name, info.description, info.place or "") for info in infos],
-        names=3,
-        note="What has no place yet comes with `lkge datasets fetch NAME`." if missing else "",
-    )
+    note = "What has no place yet comes with `lkge datasets fetch NAME`." if missing else ""
+    rows = [(info.name, info.description, info.place or "") for info in infos]
+    show(grid_of("Datasets", ("name", "description", "place"), rows, names=3, note=note))
 
 
 @app.command()
@@ -64,15 +65,14 @@ def stats(name: Name, data: DataPath = None, as_json: AsJson = False) -> None:
 
     graph = catalog.load(name, data)
     _print_stats(graph.name, catalog.stats(graph), as_json)
-    _pass_on_warnings(graph)
+    say_warnings(graph.warnings)
 
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `lkge datasets list`.")],
+    name: Annotated[str, Argument(metavar="NAME", help="A name from `lkge datasets list`.")],
     url: Annotated[
-        str | None,
-        typer.Option(help="Another address of the same archive.", show_default="its own"),
+        str | None, Option(help="Another address of the same archive.", show_default="its own")
     ] = None,
 ) -> None:
     """Download a dataset, check it, and keep it in the cache."""
@@ -86,13 +86,12 @@ def fetch(
 @app.command()
 def build(
     source: Annotated[
-        Path,
-        typer.Argument(metavar="SOURCE", help="A file of facts: TSV, CSV, N-Triples, Parquet …"),
+        Path, Argument(metavar="SOURCE", help="A file of facts: TSV, CSV, N-Triples, Parquet …")
     ],
-    growth: Annotated[Growth, typer.Option(help="What grows evenly from snapshot to snapshot.")],
-    out: Annotated[Path, typer.Option(help="The folder to make.")],
-    snapshots: Annotated[int, typer.Option(help="How many snapshots to cut.", min=1)] = 5,
-    seed: Annotated[int, typer.Option(help="The same seed cuts the same snapshots.", min=0)] = 0,
+    growth: Annotated[Growth, Option(help="What grows evenly from snapshot to snapshot.")],
+    out: Annotated[Path, Option(help="The folder to make.")],
+    snapshots: Annotated[int, Option(help="How many snapshots to cut.", min=1)] = 5,
+    seed: Annotated[int, Option(help="The same seed cuts the same snapshots.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Cut any graph into growing snapshots, as the paper does."""
@@ -103,46 +102,21 @@ def build(
 
     require_unused(out, "name another folder with --out")
     facts = read_facts(source)
-    graph = build_growing_graph(
-        facts.subjects,
-        facts.relations,
-        facts.objects,
-        growth=growth,
-        snapshots=snapshots,
-        seed=seed,
-        name=out.resolve().name,
-    )
+    columns = (facts.subjects, facts.relations, facts.objects)
+    name = out.resolve().name
+    graph = build_growing_graph(*columns, growth=growth, snapshots=snapshots, seed=seed, name=name)
     write_growing_graph(graph, out)
     _print_stats(f"{graph.name}, in {out}", stats(graph), as_json)
-    _pass_on_warnings(graph, *facts.warnings)
+    say_warnings([*facts.warnings, *graph.warnings])
 
 
 def _print_stats(title: str, rows: Sequence[Mapping[str, int]], as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    cells = [tuple(f"{row[key]:,}" for key in STATS_HEADINGS) for row in rows]
+    cells = [[f"{row[key]:,}" for key in STATS_HEADINGS] for row in rows]
     note = "Facts are those that a snapshot adds; entities and relations those seen by then."
-    _print_table(title, tuple(STATS_HEADINGS.values()), cells, note=note)
-
-
-def _print_table(
-    title: str,
-    columns: tuple[str, ...],
-    rows: Sequence[tuple[str, ...]],
-    *,
-    names: int = 1,
-    note: str = "",
-) -> None:
-    from lkge.reports.tables import Cell, Grid, rich_table
-
-    cells = tuple(tuple(map(Cell, row)) for row in rows)
-    console().print(rich_table(Grid(title, columns, (cells,), names, note)))
-
-
-def _pass_on_warnings(graph: GrowingGraph, *more: str) -> None:
-    for warning in (*more, *graph.warnings):
-        say_warning(warning)
+    show(grid_of(title, STATS_HEADINGS.values(), cells, note=note))
 
 
 @contextmanager

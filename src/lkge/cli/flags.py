@@ -11,23 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from lkge.config import DatasetConfig, MethodConfig, ModelConfig, RunConfig, TrainingConfig
+from lkge.config import RunConfig
 from lkge.errors import SettingsError
 
-COMMON: Mapping[str, tuple[type[Any], str]] = {
-    "dataset": (DatasetConfig, "name"),
-    "method": (MethodConfig, "name"),
-    "seed": (TrainingConfig, "seed"),
-    "score": (ModelConfig, "score"),
-    "dim": (ModelConfig, "dim"),
-    "learning_rate": (TrainingConfig, "learning_rate"),
-    "batch_size": (TrainingConfig, "batch_size"),
-    "max_epochs": (TrainingConfig, "max_epochs"),
-    "patience": (TrainingConfig, "patience"),
-    "device": (TrainingConfig, "device"),
-    "backend": (TrainingConfig, "backend"),
-}
-"""Settings with a flag of their own, and where each stands. All others: `--set`."""
+COMMON = (
+    *("dataset", "method", "seed", "score", "dim", "learning_rate", "batch_size"),
+    *("max_epochs", "patience", "device", "backend"),
+)
+"""Settings with a flag of their own. All others: `--set`."""
 
 DEFAULTS = {"method": "evergreen", "dataset": "brick", "seed": "11", "device": "cpu"}
 """What `--help` shows as default; the others have that of the preset."""
@@ -55,15 +46,9 @@ def config_from(
     method = flags.get("method", flags.get("method.name"))
     if method not in (None, named.get("method.name")):
         named = {key: value for key, value in named.items() if not key.startswith("method.")}
-    return configure({**named, **_by_section(flags)}, preset, living=living)
-
-
-def _by_section(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags under the names that files use, so that one replaces the other."""
-    sections: dict[type[Any], str] = {DatasetConfig: "dataset", MethodConfig: "method"}
-    sections |= {ModelConfig: "model", TrainingConfig: "training"}
-    places = {flag: f"{sections[kind]}.{name}" for flag, (kind, name) in COMMON.items()}
-    return {places.get(name, name): value for name, value in flags.items()}
+    places = {flag: ".".join(RunConfig().place(flag)) for flag in COMMON}
+    by_section = {places.get(name, name): value for name, value in flags.items()}
+    return configure(named | by_section, preset, living=living)
 
 
 def takes_settings(command: Command, *, leave_out: frozenset[str] = frozenset()) -> Command:
@@ -78,12 +63,10 @@ def takes_settings(command: Command, *, leave_out: frozenset[str] = frozenset())
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [
-        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        _keyword("context", typer.Context, default=inspect.Parameter.empty),
         *(parameter for parameter in own if parameter.name != "flags"),
-        *map(_parameter, names),
-        inspect.Parameter(
-            "assignments", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Assignments
-        ),
+        *(_keyword(name, _flag(name)) for name in names),
+        _keyword("assignments", Assignments),
     ]
     with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_flags.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -122,15 +105,18 @@ def _value(text: str) -> Any:
         return text
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    section, field = COMMON[name]
-    info = section.model_fields[field]
+def _keyword(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _flag(name: str) -> Any:
+    """The flag of a common setting, with the text of its section."""
+    section, field = RunConfig().place(name)
+    info = type(getattr(RunConfig(), section)).model_fields[field]
     kind = info.annotation if info.annotation in (int, float) else str
     default = DEFAULTS.get(name, "the preset's")
     given = typer.Option(
         option(name), help=info.description, rich_help_panel="Settings", show_default=default
     )
-    annotation = Annotated[kind | None, given]  # type: ignore[valid-type]
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
-    )
+    return Annotated[kind | None, given]

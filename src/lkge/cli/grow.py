@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from lkge.cli import output
 from lkge.cli.flags import config_from, takes_settings
-from lkge.cli.living import (
-    FACT_FILES,
-    Folder,
-    read_files,
-    say_warnings,
-    together,
-    version_grid,
-)
-from lkge.cli.output import (
-    INTERRUPTED,
-    AsJson,
-    ConfigPath,
-    DataPath,
-    PresetName,
-    Quiet,
-    console,
-    print_json,
-    progress,
-    require_unused,
-)
+from lkge.cli.output import AsJson, Quiet, print_json, say, say_warnings, show
 from lkge.errors import DataError, SettingsError
+from lkge.reports import text
+from lkge.reports.grids import Grid, grid_of
 
 if TYPE_CHECKING:
+    from lkge.data.facts import NamedFacts
+    from lkge.data.formats import Triple
     from lkge.store.graph import LivingGraph
     from lkge.store.records import VersionRecord
     from lkge.training.events import Listener
 
+Folder = Annotated[Path, Argument(metavar="KG", help="The folder of a living graph.")]
+AtVersion = Annotated[
+    int | None, Option("--version", min=0, help="Ask an older version.", show_default="the newest")
+]
+FACT_FILES = "TSV, CSV, N-Triples, Turtle or Parquet, plain or compressed."
 HELD_OUT = 0.02
 KEPT = 5
 
 Valid = Annotated[
     float | None,
-    typer.Option(
+    Option(
         min=0,
         max=0.9,
         help="The share of new facts that is held out for validation and test.",
@@ -58,30 +50,29 @@ Valid = Annotated[
 @partial(takes_settings, leave_out=frozenset({"dataset"}))
 def init(
     *,
-    kg: Annotated[Path, typer.Argument(metavar="KG", help="The folder to make.")],
+    kg: Annotated[Path, Argument(metavar="KG", help="The folder to make.")],
     flags: Mapping[str, Any],
     files: Annotated[
         list[Path] | None,
-        typer.Option("--from", help=f"Learn this file first; may be repeated. {FACT_FILES}"),
+        Option("--from", help=f"Learn this file first; may be repeated. {FACT_FILES}"),
     ] = None,
     run: Annotated[
-        Path | None,
-        typer.Option("--from-run", help="Begin with what a finished run folder has learned."),
+        Path | None, Option("--from-run", help="Begin with what a finished run folder has learned.")
     ] = None,
-    preset: PresetName = None,
-    config: ConfigPath = None,
-    data: DataPath = None,
-    keep: Annotated[int, typer.Option(min=2, help="Versions that stay on the disk.")] = KEPT,
+    preset: output.PresetName = None,
+    config: output.ConfigPath = None,
+    data: output.DataPath = None,
+    keep: Annotated[int, Option(min=2, help="Versions that stay on the disk.")] = KEPT,
     known: Annotated[
-        bool, typer.Option(help="Keep the known facts, to mark answers and to leave them out.")
+        bool, Option(help="Keep the known facts, to mark answers and to leave them out.")
     ] = True,
     valid: Valid = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a living graph in a new folder: empty, from facts, or from a finished run."""
-    require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
-    facts = together(read_files(files or []))
+    output.require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
+    facts = _together(files)
     if files and not facts:
         raise DataError(f"there is no fact in {_names(files)}; leave out --from for an empty graph")
     graph = _begun(kg, run, data, preset, config, flags, keep=keep, known=known)
@@ -93,24 +84,20 @@ def init(
         print_json({"folder": str(kg), "settings": graph.config.to_dict(), "log": log})
         return
     _show(graph.log()[1:])
-    advice = f"{kg} is made. To add facts: {add_line(kg)} FILE…"
-    console().print(advice, soft_wrap=True, markup=False, highlight=False)
+    say(f"{kg} is made. To add facts: {add_line(kg)} FILE…")
 
 
 def add(
     kg: Folder,
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help=f"Facts to learn. {FACT_FILES}"),
+        list[Path] | None, Argument(metavar="[FILE]...", help=f"Facts to learn. {FACT_FILES}")
     ] = None,
     retract: Annotated[
-        list[Path] | None,
-        typer.Option("--retract", help="Facts that no longer hold; may be repeated."),
+        list[Path] | None, Option("--retract", help="Facts that no longer hold; may be repeated.")
     ] = None,
     valid: Valid = None,
     events: Annotated[
-        bool,
-        typer.Option("--events", help="Print what happens on stdout, one JSON object a line."),
+        bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -125,7 +112,7 @@ def add(
         raise SettingsError("--events and --json both speak on stdout: leave one of them out")
     graph = living.open(kg)
     before = graph.version
-    added, gone = (together(read_files(given or [])) for given in (files, retract))
+    added, gone = (_together(given) for given in (files, retract))
     with _learning(graph, quiet, events) as listener:
         if files or retract:
             source = _names([*(files or []), *(retract or [])])
@@ -135,11 +122,11 @@ def add(
     learned = [record for record in graph.log() if record.version > before]
     if as_json:
         print_json([dataclasses.asdict(record) for record in learned])
-        say_warnings(learned)
+        _say_warnings(learned)
     elif not events:
         _show(learned)
         if not learned:
-            console().print("Nothing waits to be learned.")
+            say("Nothing waits to be learned.")
 
 
 def add_line(folder: Path) -> str:
@@ -171,12 +158,55 @@ def _begun(
 
 
 def _show(records: Sequence[VersionRecord]) -> None:
-    from lkge.reports.tables import rich_table
+    show(*map(version_grid, records))
+    _say_warnings(records)
 
-    screen = console()
-    for record in records:
-        screen.print(rich_table(version_grid(record)))
-    say_warnings(records)
+
+def _say_warnings(records: Iterable[VersionRecord]) -> None:
+    say_warnings(warning for record in records for warning in record.warnings)
+
+
+def read_files(files: Iterable[Path]) -> list[NamedFacts]:
+    """The facts of each file; what the readers found worth telling is said."""
+    from lkge.data.facts import read_facts
+
+    read = [read_facts(file) for file in files]
+    say_warnings(warning for facts in read for warning in facts.warnings)
+    return read
+
+
+def _together(files: Iterable[Path] | None) -> list[Triple]:
+    """The facts of all files in order, each once."""
+    return list(dict.fromkeys(fact for facts in read_files(files or []) for fact in facts))
+
+
+def version_grid(record: VersionRecord) -> Grid:
+    """All there is to say of one version, line by line."""
+    known = "" if not record.known_facts else f"; {text.count(record.known_facts)} known"
+    gone = "" if not record.retracted else f", {text.count(record.retracted)} retracted"
+    lines = {
+        "facts": f"{text.count(record.facts)} new{gone}{known}",
+        "entities": _grown(record.new_entities, record.entities),
+        "relations": _grown(record.new_relations, record.relations),
+        "MRR of new facts": text.number(record.mrr_new),
+        "MRR of old facts": old_mrr(record),
+        "drift": f"{text.number(record.drift)}, {text.count(record.touched)} old rows moved",
+        "time": f"{text.duration(record.seconds)}, {text.count(record.epochs)} epochs",
+    }
+    note = f"MRR of held-out facts, among {text.count(record.candidates)} entities."
+    columns = ("", text.printable(record.source))
+    title = f"Version {record.version}"
+    return grid_of(title, columns, lines.items(), names=2, note=note if record.candidates else "")
+
+
+def old_mrr(record: VersionRecord) -> str:
+    """MRR of the kept held-out facts of older versions, before and after."""
+    known = [mrr for mrr in (record.mrr_old_before,) if not math.isnan(mrr)]
+    return " → ".join(map(text.number, [*known, record.mrr_old]))
+
+
+def _grown(new: int, total: int) -> str:
+    return f"{text.count(new)} new; {text.count(total)} in all"
 
 
 @contextmanager
@@ -185,17 +215,16 @@ def _learning(graph: LivingGraph, quiet: bool, events: bool = False) -> Iterator
     from lkge.store.inbox import waiting
     from lkge.training.events import JsonLines
 
+    screen, patience = output.console(stderr=True), graph.config.training.patience
     try:
         if events:
             yield JsonLines(sys.stdout)
         else:
-            with progress(console(stderr=True), graph.config.training.patience, quiet) as listener:
+            with output.progress(screen, patience, quiet) as listener:
                 yield listener
     except KeyboardInterrupt:
         kept = f"The facts are kept. To go on: {add_line(graph.store.folder)}"
-        advice = kept if waiting(graph.store) else "No facts were accepted."
-        typer.echo(f"\nStopped. {advice}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        output.stopped(kept if waiting(graph.store) else "No facts were accepted.")
 
 
 def _names(files: Sequence[Path]) -> str:

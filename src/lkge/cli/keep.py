@@ -1,4 +1,4 @@
-"""`lkge log`, `lkge check`, `lkge rollback` and `lkge export`: what a living graph keeps."""
+"""`lkge log`, `check`, `rollback`, `export` and `serve`: what a living graph keeps."""
 
 from __future__ import annotations
 
@@ -8,25 +8,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
-from lkge.cli.grow import add_line
-from lkge.cli.living import AtVersion, Folder, log_grid
-from lkge.cli.output import AsJson, console, print_json
+from lkge.cli.grow import AtVersion, Folder, add_line, old_mrr
+from lkge.cli.output import AsJson, print_json, say, show
+from lkge.reports import text
+from lkge.reports.grids import Cell, Row, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lkge.store.checking import Damage
+    from lkge.store.records import VersionRecord
     from lkge.store.versions import Store
 
 DAMAGED = 1
+LOG_COLUMNS = (
+    *("#", "when", "what", "facts", "new entities/ relations"),
+    *("MRR new", "MRR old", "drift", "time"),
+)
 
 Format = Literal["parquet", "npy", "tsv", "word2vec", "safetensors"]
 
 
 def log(kg: Folder, as_json: AsJson = False) -> None:
     """List the versions: when, what came, how well old and new facts are ranked, drift, time."""
-    from lkge.reports.tables import rich_table
     from lkge.store.inbox import waiting
     from lkge.store.reader import open_reader
 
@@ -34,20 +40,36 @@ def log(kg: Folder, as_json: AsJson = False) -> None:
     if as_json:
         print_json([dataclasses.asdict(record) for record in reader.log])
         return
-    kept = reader.store.versions()
+    kept = set(reader.store.versions())
     notes = ["Times are UTC. MRR old: of facts held out before, before → after."]
     if len(kept) < len(reader.log):
         notes.append("Faint: no longer on the disk.")
     if batches := len(waiting(reader.store)):
         notes.append(f"{batches} more to be learned: {add_line(kg)}")
-    console().print(rich_table(log_grid(str(kg), reader.log, kept, " ".join(notes))))
+    rows = [_log_row(record, record.version in kept) for record in reader.log]
+    show(grid_of(str(kg), LOG_COLUMNS, rows, names=3, note=" ".join(notes)))
+
+
+def _log_row(record: VersionRecord, kept: bool) -> Row:
+    """One line a version; those that are no longer on the disk are faint."""
+    texts = (
+        str(record.version),
+        record.created.replace("T", " ").removesuffix("+00:00")[: len("2026-01-01 12:00")],
+        text.printable(f"{record.kind} {record.source}".strip()),
+        text.count(record.facts) + f" {text.count(-record.retracted)}" * bool(record.retracted),
+        f"{text.count(record.new_entities)}/{text.count(record.new_relations)}",
+        text.number(record.mrr_new),
+        old_mrr(record),
+        text.number(record.drift),
+        text.duration(record.seconds),
+    )
+    return tuple(Cell(words, faint=not kept) for words in texts)
 
 
 def check(
     kg: Folder,
     repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Set damaged versions aside; their facts are learned again."),
+        bool, Option("--repair", help="Set damaged versions aside; their facts are learned again.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +79,7 @@ def check(
 
     store = Store(kg)
     found = damage_in(store)
-    done = mended(store) if repair and found else []
+    done = _mended(store) if repair and found else []
     left = damage_in(store) if repair else found
     if as_json:
         damage = [dataclasses.asdict(each) for each in found]
@@ -68,7 +90,7 @@ def check(
         raise typer.Exit(DAMAGED)
 
 
-def mended(store: Store) -> list[str]:
+def _mended(store: Store) -> list[str]:
     """Repair a store, to the exclusion of other writers; what was done."""
     from lkge.store.checking import repair
     from lkge.store.locks import writing
@@ -79,7 +101,7 @@ def mended(store: Store) -> list[str]:
 
 def rollback(
     kg: Folder,
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=0, help="From `lkge log`.")],
+    version: Annotated[int, Argument(metavar="VERSION", min=0, help="From `lkge log`.")],
     as_json: AsJson = False,
 ) -> None:
     """Go back to an old version, by publishing it anew as the newest; the log goes on."""
@@ -89,13 +111,13 @@ def rollback(
     if as_json:
         print_json(dataclasses.asdict(record))
         return
-    _print(f"{kg}: version {record.version} is version {version} again")
+    say(f"{kg}: version {record.version} is version {version} again")
 
 
 def export(
     kg: Folder,
-    format_: Annotated[Format, typer.Option("--format", help="How the embeddings are written.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder to make.")],
+    format_: Annotated[Format, Option("--format", help="How the embeddings are written.")],
+    out: Annotated[Path, Option("--out", help="The folder to make.")],
     version: AtVersion = None,
     as_json: AsJson = False,
 ) -> None:
@@ -106,7 +128,7 @@ def export(
     if as_json:
         print_json({"folder": str(out), "files": [file.name for file in files]})
         return
-    _print(f"{out}: {', '.join(file.name for file in files)}")
+    say(f"{out}: {', '.join(file.name for file in files)}")
 
 
 def _show_check(
@@ -115,19 +137,40 @@ def _show_check(
     from lkge.store.inbox import waiting
 
     for damage in found:
-        _print(f"{damage.path}: {damage.reason}", style="red")
+        say(f"{damage.path}: {damage.reason}", style="red")
     for line in done:
-        _print(line)
+        say(line)
     if not left:
         count = len(store.versions())
-        _print(f"{store.folder}: every byte of {count} versions is as written", style="green")
+        say(f"{store.folder}: every byte of {count} versions is as written", style="green")
         if done and waiting(store):
-            _print(f"Learn again: {add_line(store.folder)}")
+            say(f"Learn again: {add_line(store.folder)}")
     elif not done:
         advice = shlex.join(["lkge", "check", str(store.folder), "--repair"])
-        _print(f"To set aside what is damaged: {advice}")
+        say(f"To set aside what is damaged: {advice}")
 
 
-def _print(line: str, style: str = "") -> None:
-    """A line as it is: never folded, never read as markup."""
-    console().print(line, style=style, soft_wrap=True, markup=False, highlight=False)
+def serve(
+    kg: Folder,
+    host: Annotated[
+        str, Option(help="Where to listen; anywhere but loopback every request needs the token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    token: Annotated[
+        str | None,
+        Option(
+            envvar="LKGE_TOKEN", help="What writing needs; made and printed if it is not given."
+        ),
+    ] = None,
+    threads: Annotated[int, Option(min=1, help="Questions answered at the same time.")] = 2,
+    max_requests: Annotated[
+        int, Option(min=1, help="Requests held at the same time; more get status 503.")
+    ] = 64,
+    max_body: Annotated[int, Option(min=1024, help="Bytes of a request's body.")] = 8 << 20,
+) -> None:
+    """Answer questions over HTTP, learn posted facts in the background, and show a page at /."""
+    from lkge.serve import server
+    from lkge.serve.limits import Limits
+
+    limits = Limits(threads=threads, requests=max_requests, body_bytes=max_body)
+    server.serve(kg, host, port, token, limits)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lkge.cli.output import AsJson, console, print_json
+from lkge.cli.output import AsJson, console, print_json, show
+from lkge.reports.grids import grid_of
 
 if TYPE_CHECKING:
     from lkge.config import Section
@@ -20,25 +21,21 @@ def command(context: typer.Context, as_json: AsJson = False) -> None:
     """List the methods, and what each keeps from one snapshot to the next."""
     if context.invoked_subcommand is not None:
         return
-    from lkge.reports.tables import Cell, Grid, rich_table
-
     methods = _in_order()
     if as_json:
         print_json([_plain(method) for method in methods])
         return
-    rows = [(Cell(each.name), Cell(each.summary), Cell(each.keeps)) for each in methods]
-    columns = ("Method", "What it does", "Keeps")
-    console().print(rich_table(Grid("Methods", columns, (tuple(rows),), names=3)))
+    rows = [(each.name, each.summary, each.keeps) for each in methods]
+    show(grid_of("Methods", ("Method", "What it does", "Keeps"), rows, names=3))
 
 
-@app.command()
-def show(
+@app.command("show")
+def show_one(
     name: Annotated[str, typer.Argument(help="A name from `lkge methods`.")],
     as_json: AsJson = False,
 ) -> None:
     """Show a method: what it does, what it keeps, and its own settings."""
     from lkge.methods import method_named
-    from lkge.reports.tables import Cell, Grid, rich_table
 
     method = method_named(name)
     if as_json:
@@ -46,21 +43,21 @@ def show(
         return
     screen = console()
     screen.print(f"{method.name}: {method.summary}. Keeps {method.keeps}.", soft_wrap=True)
+    settings = settings_of(method.Config)
+    if not settings:
+        screen.print("It has no settings of its own.")
+        return
     rows = [
         (
-            Cell(f"method.{field['name']}"),
-            Cell(_text(field["default"])),
-            Cell(", ".join(map(_text, field["grid"]))),
-            Cell(field["description"]),
+            f"method.{field['name']}",
+            _text(field["default"]),
+            ", ".join(map(_text, field["grid"])),
+            field["description"],
         )
-        for field in settings_of(method.Config)
+        for field in settings
     ]
-    if rows:
-        columns = ("Setting", "Default", "lkge tune", "What it does")
-        screen.print(rich_table(Grid("Settings", columns, (tuple(rows),), names=4)))
-        screen.print(f"Set one with: lkge run --method {name} --set {rows[0][0].text}=VALUE")
-    else:
-        screen.print("It has no settings of its own.")
+    show(grid_of("Settings", ("Setting", "Default", "lkge tune", "What it does"), rows, names=4))
+    screen.print(f"Set one with: lkge run --method {name} --set {rows[0][0]}=VALUE")
 
 
 def settings_of(section: type[Section]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -17,6 +17,7 @@ from lkge.errors import RunError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lkge.reports.grids import Grid
     from lkge.training.events import Listener
 
 USER_ERROR = 2
@@ -66,12 +67,18 @@ def progress(screen: Console, patience: int, quiet: bool) -> Iterator[Listener]:
 
 def say_error(message: str) -> None:
     """One red line on stderr."""
-    _say(f"error: {message}", "red")
+    say(f"error: {message}", "red", stderr=True)
 
 
-def say_warning(message: str) -> None:
-    """One yellow line on stderr."""
-    _say(f"warning: {message}", "yellow")
+def say_warnings(warnings: Iterable[str]) -> None:
+    """Yellow lines on stderr."""
+    for warning in warnings:
+        say(f"warning: {warning}", "yellow", stderr=True)
+
+
+def say(line: str, style: str = "", *, stderr: bool = False) -> None:
+    """A line as it is: never folded, never read as markup."""
+    console(stderr=stderr).print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def fail(message: str) -> NoReturn:
@@ -80,10 +87,25 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(USER_ERROR)
 
 
+def stopped(advice: str) -> NoReturn:
+    """End after Ctrl-C, and say how to go on."""
+    typer.echo(f"\nStopped. {advice}", err=True)
+    raise typer.Exit(INTERRUPTED) from None
+
+
 def require_unused(folder: Path, remedy: str) -> None:
     """Refuse a folder that holds something, or a file of that name."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder}: exists already: {remedy}")
+
+
+def show(*grids: Grid) -> None:
+    """Tables on stdout."""
+    from lkge.reports.grids import rich_table
+
+    screen = console()
+    for grid in grids:
+        screen.print(rich_table(grid))
 
 
 def print_json(tree: Any) -> None:
@@ -103,7 +125,3 @@ def _finite(tree: Any) -> Any:
             return [_finite(value) for value in tree]
         case _:
             return tree
-
-
-def _say(line: str, style: str) -> None:
-    console(stderr=True).print(line, style=style, markup=False, highlight=False, soft_wrap=True)

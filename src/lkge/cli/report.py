@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from lkge.cli.output import AsJson, console, print_json
 from lkge.cli.run import resume_line
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
 
 def command(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run folders, or a study's.")
-    ],
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Run folders, or a study's.")],
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="The folder for figures and page.",
             show_default="that of the run, or report for several runs",
         ),
@@ -56,10 +54,7 @@ def results_of(folder: Path) -> list[Results]:
     begun = (folder / "config.toml").is_file()
     found = [] if begun else results_in(folder)
     if not found:
-        remedy = (
-            f"finish it with: {resume_line(folder)}"
-            if begun
-            else "is it a folder of lkge run or lkge bench?"
-        )
+        finish = f"finish it with: {resume_line(folder)}"
+        remedy = finish if begun else "is it a folder of lkge run or lkge bench?"
         raise RunError(f"{folder}: no {RESULTS} here: {remedy}")
     return found

@@ -9,28 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
+from lkge.cli import output
 from lkge.cli.flags import config_from, given_as, option, takes_settings
-from lkge.cli.output import (
-    INTERRUPTED,
-    AsJson,
-    ConfigPath,
-    DataPath,
-    PresetName,
-    Quiet,
-    console,
-    print_json,
-    progress,
-    require_unused,
-    say_warning,
-)
+from lkge.cli.output import AsJson, Quiet, console, print_json, say_warnings, show
 from lkge.config import RunConfig
 from lkge.errors import RunError, SettingsError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lkge.api import Run
 
 
@@ -38,15 +25,14 @@ if TYPE_CHECKING:
 def command(
     *,
     flags: Mapping[str, Any],
-    preset: PresetName = None,
-    config: ConfigPath = None,
-    data: DataPath = None,
+    preset: output.PresetName = None,
+    config: output.ConfigPath = None,
+    data: output.DataPath = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The run folder to make.", show_default="runs/DATASET-METHOD-SEED"),
+        Path | None, Option(help="The run folder to make.", show_default="runs/DATASET-METHOD-SEED")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with this run folder, where it was stopped.")
+        Path | None, Option(help="Go on with this run folder, where it was stopped.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -59,23 +45,26 @@ def command(
         chosen = config_from(config, flags, preset)
         folder = out or default_folder(chosen)
         again = f"--resume {shlex.quote(str(folder))}"
-        require_unused(folder, f"go on with it by {again}, or name another folder with --out")
+        output.require_unused(
+            folder, f"go on with it by {again}, or name another folder with --out"
+        )
     screen = console(stderr=as_json)
     with _stoppable(folder, data):
-        learn = _again(folder, data) if resume else _anew(folder, data, chosen)
-        with progress(screen, chosen.training.patience, quiet) as listener:
+        learn = _anew(folder, data, chosen) if resume is None else _again(folder, data)
+        with output.progress(screen, chosen.training.patience, quiet) as listener:
             done = learn(listener=listener)
-    _show(done, screen, as_json)
+    if as_json:
+        print_json(done.results.to_json())
+    else:
+        _show(done)
 
 
 def default_folder(config: RunConfig) -> Path:
     """`runs/<dataset>-<method>-<seed>`; a dataset given as a path lends its last name."""
     from lkge.studies.study import short_name
 
-    return (
-        Path("runs")
-        / f"{short_name(config.dataset.name)}-{config.method.name}-{config.training.seed}"
-    )
+    names = (short_name(config.dataset.name), config.method.name, config.training.seed)
+    return Path("runs", "-".join(map(str, names)))
 
 
 def resume_line(folder: Path, data: Path | None = None) -> str:
@@ -107,8 +96,7 @@ def _anew(folder: Path, data: Path | None, config: RunConfig) -> Callable[..., R
     from lkge import api
 
     graph = api.load(config.dataset.name, data)
-    for warning in graph.warnings:
-        say_warning(warning)
+    say_warnings(graph.warnings)
     return partial(api.run, graph, out=folder, config=config)
 
 
@@ -127,20 +115,17 @@ def _stoppable(folder: Path, data: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         begun = (folder / "config.toml").is_file()
         advice = f"To go on: {resume_line(folder, data)}" if begun else "Nothing was learned yet."
-        typer.echo(f"\nStopped. {advice}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        output.stopped(advice)
 
 
-def _show(done: Run, screen: Console, as_json: bool) -> None:
-    from lkge.reports.tables import rich_table, summary_grids
+def _show(done: Run) -> None:
+    from lkge.reports.tables import summary_grids
 
-    if as_json:
-        print_json(done.results.to_json())
-        return
-    for grid in summary_grids([done.results]):
-        screen.print(rich_table(grid))
+    show(*summary_grids([done.results]))
     for record in done.results.snapshots[-1:]:
         if record.note:
-            screen.print(f"After the last snapshot: {record.note}", soft_wrap=True, markup=False)
+            text = f"After the last snapshot: {record.note}"
+            console().print(text, soft_wrap=True, markup=False)
     if done.folder is not None:
-        screen.print(f"Kept in {done.folder}; open {done.folder / 'index.html'}", soft_wrap=True)
+        page = done.folder / "index.html"
+        console().print(f"Kept in {done.folder}; open {page}", soft_wrap=True)

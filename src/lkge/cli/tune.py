@@ -8,23 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Option
 
-from lkge.cli.bench import SOME_FAILED, Jobs, stopped
+from lkge.cli.bench import SOME_FAILED, Jobs, say_failures, stoppable
 from lkge.cli.flags import config_from, given_as, takes_settings
-from lkge.cli.output import (
-    AsJson,
-    ConfigPath,
-    DataPath,
-    PresetName,
-    console,
-    print_json,
-    say_error,
-)
+from lkge.cli.output import AsJson, ConfigPath, DataPath, PresetName, console, print_json, show
 from lkge.errors import SettingsError
+from lkge.reports import text
+from lkge.reports.grids import Cell, Grid, grid_of
 
 if TYPE_CHECKING:
     from lkge.config import RunConfig
-    from lkge.reports.tables import Grid
     from lkge.studies.tuning import Search
 
 
@@ -36,17 +30,16 @@ def command(
     config: ConfigPath = None,
     space: Annotated[
         Literal["own", "base"],
-        typer.Option(help="Tune the method's own settings, or those of the base model."),
+        Option(help="Tune the method's own settings, or those of the base model."),
     ] = "own",
     trials: Annotated[
-        int | None,
-        typer.Option(min=1, help="So many choices of Optuna.", show_default="the whole grid"),
+        int | None, Option(min=1, help="So many choices of Optuna.", show_default="the whole grid")
     ] = None,
     jobs: Jobs = 2,
     data: DataPath = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder of the search.", show_default="runs/tune-DATASET-METHOD"),
+        Option(help="The folder of the search.", show_default="runs/tune-DATASET-METHOD"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +48,6 @@ def command(
     Test facts take no part. What is finished is not run again, and what was begun goes on.
     """
     from lkge.data.catalog import load
-    from lkge.reports.tables import rich_table
     from lkge.studies.display import observing
     from lkge.studies.runner import compile_kernels
     from lkge.studies.tuning import Search, grid, space_of
@@ -69,17 +61,13 @@ def command(
     total = min(trials or len(grid(choices)), len(grid(choices)))
     if jobs > 1 and len(search.trials) < total:
         compile_kernels([search.job(choice) for choice in grid(choices)], screen)
-    try:
-        with observing(screen, total, len(search.trials)) as observer:
-            failures = search.run(trials=trials, jobs=jobs, observer=observer, data=data)
-    except KeyboardInterrupt:
-        stopped()
-    for failure in failures:
-        say_error(f"{failure.job.name} failed: {failure.reason}; its log: {failure.job.log}")
+    with stoppable(), observing(screen, total, len(search.trials)) as observer:
+        failures = search.run(trials=trials, jobs=jobs, observer=observer, data=data)
+    say_failures(failures)
     if as_json:
         print_json(search.to_json())
     else:
-        screen.print(rich_table(trial_grid(search)))
+        show(trial_grid(search))
         if search.best:
             screen.print(chosen_line(search, data), soft_wrap=True, highlight=False)
     if failures:
@@ -95,21 +83,18 @@ def default_folder(config: RunConfig) -> Path:
 
 def trial_grid(search: Search) -> Grid:
     """The trials in their order, the best in bold."""
-    from lkge.reports import text
-    from lkge.reports.tables import Cell, Grid
-
     rows = [
         (
-            Cell(", ".join(f"{name} {value}" for name, value in trial.choice.items())),
+            ", ".join(f"{name} {value}" for name, value in trial.choice.items()),
             Cell(f"{trial.valid_mrr:.4f}", best=trial is search.best),
-            Cell(text.count(trial.epochs)),
-            Cell(text.duration(trial.seconds)),
+            text.count(trial.epochs),
+            text.duration(trial.seconds),
         )
         for trial in search.trials
     ]
     title = f"{search.config.method.name} on {search.config.dataset.name}"
     columns = ("Settings", "Validation MRR", "Epochs", "Time")
-    return Grid(title, columns, (tuple(rows),), note="Chosen by validation facts alone.")
+    return grid_of(title, columns, rows, note="Chosen by validation facts alone.")
 
 
 def chosen_line(search: Search, data: Path | None) -> str:

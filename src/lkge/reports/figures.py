@@ -6,18 +6,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lkge.evaluation.results import PROTOCOLS, Results
 from lkge.reports import plot_parts, plot_style
-from lkge.reports.plot_style import FigureBytes, styled
+from lkge.reports.plot_parts import Series
+from lkge.reports.plot_style import FigureBytes, heading, style
 from lkge.reports.systems import MEASURES, System, by_dataset, systems_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@styled
+@style()
 def mrr_over_snapshots(results: Sequence[Results], protocol: str = "paper") -> Figure:
     """A line for each model M_i: its MRR on Q_1 … Q_i; a panel for each system."""
     systems = systems_of(results)
@@ -27,25 +28,19 @@ def mrr_over_snapshots(results: Sequence[Results], protocol: str = "paper") -> F
         plot_parts.model_lines(panel, matrix)
         plot_parts.snapshot_axis(panel, len(matrix))
         panel.margins(y=0.18)
-    plot_style.heading(
-        figure, plot_parts.title("MRR of each model on the test sets so far", systems)
-    )
-    figure.supxlabel("Test set of snapshot", size="medium")
-    figure.supylabel(f"MRR, {protocol} protocol", size="medium")
+    words = plot_parts.title("MRR of each model on the test sets so far", systems)
+    heading(figure, words, "Test set of snapshot", f"MRR, {protocol} protocol")
     return figure
 
 
-@styled
+@style()
 def matrix_heatmap(results: Sequence[Results]) -> Figure:
     """h[i, j] for j ≤ i: two panels for each system, one for each protocol."""
     systems = systems_of(results)
     alone = len(systems) == 1
-    figure, axes = plot_style.panels(
-        2 * len(systems),
-        columns=2 if alone else 4 if len(systems) <= 4 else 6,
-        size=(4.0, 3.2) if alone else (2.4, 2.0),
-        sharey=False,
-    )
+    columns = 2 if alone else 4 if len(systems) <= 4 else 6
+    size = (4.0, 3.2) if alone else (2.4, 2.0)
+    figure, axes = plot_style.panels(2 * len(systems), columns=columns, size=size, sharey=False)
     for system, *pair in zip(systems, axes[::2], axes[1::2], strict=True):
         matrices = [system.matrix(protocol) for protocol in PROTOCOLS]
         low, high = plot_parts.value_range(value for m in matrices for row in m for value in row)
@@ -53,11 +48,11 @@ def matrix_heatmap(results: Sequence[Results]) -> Figure:
         for panel, matrix, name, protocol in zip(pair, matrices, names, PROTOCOLS, strict=True):
             plot_parts.heat(panel, matrix, low, high, font=9 if alone else 7)
             panel.set_title(f"{name}{protocol}", size="medium")
-    plot_style.heading(figure, plot_parts.title("MRR of model (row) on test set (column)", systems))
+    heading(figure, plot_parts.title("MRR of model (row) on test set (column)", systems))
     return figure
 
 
-@styled
+@style()
 def time_per_snapshot(results: Sequence[Results]) -> Figure:
     """Training and validation time of each snapshot, stacked; a panel for each system."""
     systems = systems_of(results)
@@ -69,80 +64,71 @@ def time_per_snapshot(results: Sequence[Results]) -> Figure:
         training = [t / unit - c for t, c in zip(times, checking, strict=True)]
         snapshots = range(1, len(times) + 1)
         panel.bar(snapshots, training, 0.7, color=plot_style.BLUE, label="Training")
-        panel.bar(
-            *(snapshots, checking, 0.7, training), color=plot_style.ORANGE, label="Validation"
-        )
+        look: dict[str, Any] = {"color": plot_style.ORANGE, "label": "Validation"}
+        panel.bar(snapshots, checking, 0.7, training, **look)
         plot_parts.snapshot_axis(panel, len(times))
-    plot_style.heading(figure, plot_parts.title("Time to learn each snapshot", systems))
+    words = plot_parts.title("Time to learn each snapshot", systems)
+    heading(figure, words, "Snapshot", unit_name.capitalize())
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=2)
-    figure.supxlabel("Snapshot", size="medium")
-    figure.supylabel(unit_name.capitalize(), size="medium")
     return figure
 
 
-@styled
+@style()
 def mrr_by_method(results: Sequence[Results]) -> Figure:
     """MRR of the last model on all tests, both protocols; a panel for each dataset."""
     paper, current = (MEASURES[protocol][0] for protocol in PROTOCOLS)
-    figure = plot_parts.paired_bars(
-        systems_of(results),
-        plot_parts.Series("paper protocol", plot_style.BLUE, paper),
-        plot_parts.Series("current protocol", plot_style.SKY, current),
-    )
-    plot_style.heading(figure, "MRR of the last model on all test sets")
+    first = Series("paper protocol", plot_style.BLUE, paper)
+    second = Series("current protocol", plot_style.SKY, current)
+    figure = plot_parts.paired_bars(systems_of(results), first, second)
+    heading(figure, "MRR of the last model on all test sets")
     return figure
 
 
-@styled
+@style()
 def transfer_by_method(results: Sequence[Results], protocol: str = "paper") -> Figure:
     """Forward and backward transfer of MRR; a panel for each dataset."""
     fwt, bwt = MEASURES[protocol][4:6]
-    figure = plot_parts.paired_bars(
-        systems_of(results),
-        plot_parts.Series("forward (FWT)", plot_style.GREEN, fwt),
-        plot_parts.Series("backward (BWT)", plot_style.VERMILION, bwt),
-    )
-    plot_style.heading(figure, f"Transfer of MRR, {protocol} protocol")
+    first = Series("forward (FWT)", plot_style.GREEN, fwt)
+    second = Series("backward (BWT)", plot_style.VERMILION, bwt)
+    figure = plot_parts.paired_bars(systems_of(results), first, second)
+    heading(figure, f"Transfer of MRR, {protocol} protocol")
     return figure
 
 
-@styled
+@style()
 def cumulative_time(results: Sequence[Results]) -> Figure:
     """Learning time up to each snapshot, a line for each method, a panel for each dataset."""
     systems = systems_of(results)
-    names = list(dict.fromkeys(system.name for system in systems))
     groups = by_dataset(systems)
     height = max(3.2, 1.2 + 0.15 * max(map(len, groups.values())))
     width = 6.4 if len(groups) == 1 else 4.8
-    figure, axes = plot_style.panels(len(groups), columns=2, size=(width, height), sharey=False)
-    for panel, (dataset, group) in zip(axes, groups.items(), strict=True):
-        plot_parts.time_lines(panel, group, names, gap=10 / (72 * (height - 0.9)))
-        panel.set_title(plot_style.label(dataset))
-    plot_style.heading(figure, "Cumulative time to learn")
-    figure.supxlabel("Snapshot", size="medium")
+    figure, panels = plot_parts.dataset_panels(groups, (width, height), columns=2, sharey=False)
+    for panel, group in panels:
+        plot_parts.time_lines(panel, group, _names(systems), gap=10 / (72 * (height - 0.9)))
+    heading(figure, "Cumulative time to learn", "Snapshot")
     return figure
 
 
-@styled
+@style()
 def mrr_over_time(results: Sequence[Results], protocol: str = "current") -> Figure:
     """MRR on the tests so far against the time it took, a point for each snapshot and a line for
     each method; a panel for each dataset."""
     systems = systems_of(results)
-    names = list(dict.fromkeys(system.name for system in systems))
     groups = by_dataset(systems)
-    figure, axes = plot_style.panels(len(groups), columns=2, size=(4.8, 3.2), sharey=False)
-    for panel, (dataset, group) in zip(axes, groups.items(), strict=True):
-        plot_parts.gain_lines(panel, group, names, protocol)
-        panel.set_title(plot_style.label(dataset))
-    plot_style.heading(figure, "MRR on the tests so far, over the time to learn")
-    handles = {
-        text: handle
-        for axis in axes
-        for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
+    figure, panels = plot_parts.dataset_panels(groups, (4.8, 3.2), columns=2, sharey=False)
+    handles: dict[str, Any] = {}
+    for panel, group in panels:
+        plot_parts.gain_lines(panel, group, _names(systems), protocol)
+        lines, labels = panel.get_legend_handles_labels()
+        handles |= zip(labels, lines, strict=True)
+    words = "MRR on the tests so far, over the time to learn"
+    heading(figure, words, y=f"MRR, {protocol} protocol")
     figure.legend(handles.values(), handles.keys(), loc="outside lower right", ncols=4)
-    figure.supylabel(f"MRR, {protocol} protocol", size="medium")
     return figure
+
+
+def _names(systems: Sequence[System]) -> list[str]:
+    return list(dict.fromkeys(system.name for system in systems))
 
 
 @dataclass(frozen=True)
@@ -154,40 +140,27 @@ class FigureSpec:
     caption: str
 
 
-OF_ALL = (
-    FigureSpec(
-        "mrr-by-method",
-        mrr_by_method,
-        "MRR of the last model on the union of all test sets. The best of each dataset is bold.",
-    ),
-    FigureSpec(
-        "transfer-by-method",
-        transfer_by_method,
-        "FWT: MRR on a snapshot before training on it. BWT: change of MRR on earlier snapshots "
-        "after training on later ones.",
-    ),
-    FigureSpec(
-        "cumulative-time",
-        cumulative_time,
-        "Training time up to and including each snapshot, with validation, without tests.",
-    ),
+BY_METHOD = "MRR of the last model on the union of all test sets. The best of each dataset is bold."
+TRANSFER = (
+    "FWT: MRR on a snapshot before training on it. BWT: change of MRR on earlier snapshots after "
+    "training on later ones."
 )
+TIMES = "Training time up to and including each snapshot, with validation, without tests."
 LINES = (
     "Each line is one model on the test sets of its own and all earlier snapshots. A line below "
     "the lines before it: older facts were forgotten; a line above them: older facts gained."
 )
+MATRIX = "MRR of each model (row) on each test set (column) under both protocols."
+EACH_TIME = "Time to learn each snapshot: training and validation."
+OF_ALL = (
+    FigureSpec("mrr-by-method", mrr_by_method, BY_METHOD),
+    FigureSpec("transfer-by-method", transfer_by_method, TRANSFER),
+    FigureSpec("cumulative-time", cumulative_time, TIMES),
+)
 OF_DATASET = (
     FigureSpec("mrr-over-snapshots", mrr_over_snapshots, LINES),
-    FigureSpec(
-        "matrix",
-        matrix_heatmap,
-        "MRR of each model (row) on each test set (column) under both protocols.",
-    ),
-    FigureSpec(
-        "time-per-snapshot",
-        time_per_snapshot,
-        "Time to learn each snapshot: training and validation.",
-    ),
+    FigureSpec("matrix", matrix_heatmap, MATRIX),
+    FigureSpec("time-per-snapshot", time_per_snapshot, EACH_TIME),
 )
 
 MAX_PANELS = 6
@@ -232,11 +205,8 @@ def best_runs(results: Sequence[Results]) -> list[Results]:
 
 def write_figures(figures: Sequence[RenderedFigure], folder: Path) -> list[Path]:
     """Write rendered figures into `folder`."""
-    return [
-        path
-        for figure in figures
-        for path in plot_style.write(figure.rendered, folder, figure.stem)
-    ]
+    written = (plot_style.write(each.rendered, folder, each.stem) for each in figures)
+    return [path for pair in written for path in pair]
 
 
 def _render(

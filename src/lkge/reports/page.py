@@ -6,8 +6,10 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
+from importlib import resources
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +17,13 @@ from lkge.configure import flat_config
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import PROTOCOLS, Results
-from lkge.reports import figures as figure_files
 from lkge.reports import plot_parts, plot_style, tables, text
+from lkge.reports.figures import RenderedFigure, draw, write_figures
+from lkge.reports.grids import Grid
 from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, by_dataset, systems_of
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
     from markupsafe import Markup
 
 THEME = {
@@ -40,9 +43,9 @@ PROTOCOL_NOTES = {
 
 def write_report(results: Sequence[Results], folder: Path) -> Path:
     """Write `figures/`, `summary.md` and `index.html` into `folder`; the path of the page."""
-    figures = figure_files.draw(_require_some(results))
+    figures = draw(_require_some(results))
     try:
-        figure_files.write_figures(figures, folder / "figures")
+        write_figures(figures, folder / "figures")
         write_text_atomically(folder / "summary.md", tables.markdown(results))
         write_text_atomically(folder / "index.html", page(results, figures))
     except OSError as error:
@@ -52,40 +55,37 @@ def write_report(results: Sequence[Results], folder: Path) -> Path:
 
 def write_page(results: Sequence[Results], path: Path) -> None:
     """Write the page alone."""
-    write_text_atomically(path, page(results, figure_files.draw(_require_some(results))))
+    write_text_atomically(path, page(results, draw(_require_some(results))))
 
 
-def page(results: Sequence[Results], figures: Sequence[figure_files.RenderedFigure]) -> str:
+def page(results: Sequence[Results], figures: Sequence[RenderedFigure]) -> str:
     """The text of the page."""
     from markupsafe import Markup
 
     groups = by_dataset(systems_of(results))
     only = next(iter(groups)) if len(groups) == 1 else None
-    of_dataset: dict[str | None, list[figure_files.RenderedFigure]] = {}
+    of_dataset: dict[str | None, list[RenderedFigure]] = {}
     for figure in figures:
         of_dataset.setdefault(figure.dataset or only, []).append(figure)
     script = _source("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
     names = {system.name for group in groups.values() for system in group}
     counts = ((len(results), "run"), (len(names), "system"), (len(groups), "dataset"))
-    return (
-        _templates()
-        .get_template("page.html")
-        .render(
-            title="Lifelong embedding: " + ", ".join(groups),
-            lead=" · ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts),
-            protocols=PROTOCOL_NOTES,
-            code=tables.code_note(results),
-            comparison=_gallery(of_dataset.get(None, [])),
-            sections=[
-                _section(f"dataset-{position}", dataset, group, of_dataset.get(dataset, []))
-                for position, (dataset, group) in enumerate(groups.items(), start=1)
-            ],
-            style=Markup(_source("page.css")),
-            script=Markup(script),
-            policy="default-src 'none'; style-src 'unsafe-inline'; "
-            f"script-src 'sha256-{digest}'; img-src data:",
-        )
+    sections = [
+        _section(f"dataset-{position}", dataset, group, of_dataset.get(dataset, []))
+        for position, (dataset, group) in enumerate(groups.items(), start=1)
+    ]
+    return _template().render(
+        title="Lifelong embedding: " + ", ".join(groups),
+        lead=" · ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts),
+        protocols=PROTOCOL_NOTES,
+        code=tables.code_note(results),
+        comparison=_gallery(of_dataset.get(None, [])),
+        sections=sections,
+        style=Markup(_source("page.css")),
+        script=Markup(script),
+        policy=policy + "img-src data:",
     )
 
 
@@ -96,7 +96,7 @@ def _require_some(results: Sequence[Results]) -> Sequence[Results]:
 
 
 @cache
-def _templates() -> Environment:
+def _template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -106,21 +106,16 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-    )
+    ).get_template("page.html")
 
 
 def _source(name: str) -> str:
     """The text of a file beside the template, not rendered."""
-    environment = _templates()
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+    return resources.files("lkge.reports").joinpath("templates", name).read_text("utf-8")
 
 
 def _section(
-    anchor: str,
-    dataset: str,
-    systems: Sequence[System],
-    figures: Sequence[figure_files.RenderedFigure],
+    anchor: str, dataset: str, systems: Sequence[System], figures: Sequence[RenderedFigure]
 ) -> dict[str, Any]:
     """The best values, the table of all systems, the figures, and a panel for each system."""
     anchors = [f"{anchor}-system-{position}" for position in range(1, len(systems) + 1)]
@@ -130,7 +125,7 @@ def _section(
         "cards": _cards(systems),
         "summary": _summary(systems, anchors),
         "figures": _gallery(figures),
-        "panels": [_panel(system, name) for system, name in zip(systems, anchors, strict=True)],
+        "panels": list(map(_panel, systems, anchors)),
     }
 
 
@@ -163,33 +158,16 @@ def _card(title: str, measure: Measure, systems: Sequence[System]) -> dict[str, 
 
 def _summary(systems: Sequence[System], anchors: Sequence[str]) -> dict[str, Any]:
     """The table of all systems: a block of columns for each protocol, and one for the costs."""
-    blocks = {f"{protocol} protocol": MEASURES[protocol] for protocol in PROTOCOLS} | {
-        "cost": COSTS
-    }
+    blocks = {f"{protocol} protocol": MEASURES[protocol] for protocol in PROTOCOLS}
+    blocks["cost"] = COSTS
     best = {m: best_text(systems, m) for measures in blocks.values() for m in measures}
-
-    def cell(system: System, measure: Measure) -> dict[str, Any]:
-        spread = system.spread(measure)
-        return {
-            "mean": measure.text(spread.mean),
-            "deviation": tables.deviation_text(spread, measure).strip(),
-            "best": system.is_best(measure, best[measure]),
-        }
-
+    rows = [
+        [[tables.measure_cell(system, m, best[m]) for m in block] for block in blocks.values()]
+        for system in systems
+    ]
     return {
-        "blocks": [
-            {"name": name, "titles": [measure.title for measure in measures]}
-            for name, measures in blocks.items()
-        ],
-        "rows": [
-            {
-                "name": system.name,
-                "panel": anchor,
-                "code": system.code,
-                "blocks": [[cell(system, m) for m in measures] for measures in blocks.values()],
-            }
-            for system, anchor in zip(systems, anchors, strict=True)
-        ],
+        "blocks": blocks,
+        "rows": list(zip(systems, anchors, rows, strict=True)),
         "mixes_codes": tables.mixes_codes(systems),
     }
 
@@ -197,12 +175,13 @@ def _summary(systems: Sequence[System], anchors: Sequence[str]) -> dict[str, Any
 def _panel(system: System, anchor: str) -> dict[str, Any]:
     """A system in full: matrices, snapshots of each run, settings, provenance."""
     config = flat_config(system.runs[0].config)
+    seeds = ", ".join(map(str, system.seeds))
     if len(system.runs) > 1:
-        config["training.seed"] = ", ".join(map(str, system.seeds))
+        config["training.seed"] = seeds
     return {
         "anchor": anchor,
         "name": system.name,
-        "seeds": ", ".join(map(str, system.seeds)),
+        "seeds": seeds,
         "matrices": _matrices(system),
         "snapshots": [_snapshots(run, len(system.runs) > 1) for run in system.runs],
         "settings": [(str(name), text.printable(str(value))) for name, value in config.items()],
@@ -210,60 +189,44 @@ def _panel(system: System, anchor: str) -> dict[str, Any]:
     }
 
 
-def _matrices(system: System) -> list[tuple[str, tables.Grid, list[dict[str, Any]]]]:
+def _matrices(system: System) -> list[tuple[str, Grid, list[list[Any]]]]:
     """Both matrices with one colour scale: protocol, table, and rows of (cell, warmth in %)."""
     matrices = {protocol: system.matrix(protocol) for protocol in PROTOCOLS}
     values = (value for matrix in matrices.values() for row in matrix for value in row)
     low, high = plot_parts.value_range(values)
 
-    def warmth(row: Sequence[float], j: int) -> str:
-        known = j < len(row) and not math.isnan(row[j])
-        return f"{8 + 72 * (row[j] - low) / (high - low):.0f}" if known else ""
+    def warmth(value: float) -> str:
+        return "" if math.isnan(value) else f"{8 + 72 * (value - low) / (high - low):.0f}"
 
     found = []
     for protocol, matrix in matrices.items():
         grid = tables.matrix_grid(system, protocol)
-        rows = [
-            {
-                "name": name.text,
-                "cells": [(cell, warmth(row, j)) for j, cell in enumerate(cells)],
-            }
-            for row, (name, *cells) in zip(matrix, grid.sections[0], strict=True)
-        ]
+        warm = [["", *map(warmth, row)] for row in matrix]
+        pairs = zip(grid.sections[0], warm, strict=True)
+        rows = [list(zip_longest(cells, degrees, fillvalue="")) for cells, degrees in pairs]
         found.append((protocol, grid, rows))
     return found
 
 
-def _snapshots(run: Results, with_seed: bool) -> tuple[str, tables.Grid, list[str]]:
+def _snapshots(run: Results, with_seed: bool) -> tuple[str, Grid, list[str]]:
     """Heading, table and notes of the snapshots of a run."""
     grid = tables.snapshot_grid(run)
     seed = f", seed {text.ABSENT if run.seed is None else run.seed}" if with_seed else ""
-    notes = [
-        f"Snapshot {record.index + 1}: {record.note}." for record in run.snapshots if record.note
-    ]
-    return grid.title + seed, grid, notes
+    noted = [record for record in run.snapshots if record.note]
+    return grid.title + seed, grid, [f"Snapshot {r.index + 1}: {r.note}." for r in noted]
 
 
 def _provenance(system: System) -> list[tuple[str, str]]:
     """Name and value of each part of the provenance; the values of all runs if they differ."""
     shown = ("python", "torch", "numba", "threads", "cpu", "platform")
-
-    def distinct(values: Mapping[Any, None]) -> str:
-        return text.printable(", ".join(map(str, values)))
-
     records = [run.provenance for run in system.runs if run.provenance]
-    return [
-        ("code", text.printable(system.code)),
-        *(
-            (name, distinct(dict.fromkeys(record[name] for record in records if name in record)))
-            for name in shown
-            if records
-        ),
-        ("data digest", distinct(dict.fromkeys(run.data_digest[:16] for run in system.runs))),
-    ]
+    values = {name: [each[name] for each in records if name in each] for name in shown if records}
+    values["data digest"] = [run.data_digest[:16] for run in system.runs]
+    parts = {name: ", ".join(map(str, dict.fromkeys(each))) for name, each in values.items()}
+    return [(name, text.printable(part)) for name, part in {"code": system.code, **parts}.items()]
 
 
-def _gallery(figures: Sequence[figure_files.RenderedFigure]) -> list[dict[str, Any]]:
+def _gallery(figures: Sequence[RenderedFigure]) -> list[dict[str, Any]]:
     """Figures in pairs if they are narrow enough, else one in a row."""
     svgs = {figure.stem: figure.rendered.svg.decode() for figure in figures}
     halves = [stem for stem, svg in svgs.items() if float(_view_box(svg)[0]) <= WIDEST_HALF]
@@ -293,13 +256,11 @@ def inline_svg(svg: str, prefix: str, label: str) -> Markup:
         body = body.replace(colour, variable)
     width, height = _view_box(svg)
     style = f"max-width:{width}pt;min-width:{0.6 * float(width):.0f}pt"
-    start = Markup('<svg viewBox="0 0 {} {}" role="img" style="{}"><title>{}</title>').format(
-        width, height, style, label
-    )
-    return start + Markup(body)
+    start = '<svg viewBox="0 0 {} {}" role="img" style="{}"><title>{}</title>'
+    return Markup(start).format(width, height, style, label) + Markup(body)
 
 
 def _view_box(svg: str) -> tuple[str, str]:
     """Width and height in points."""
-    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
-    return width, height
+    found: list[tuple[str, str]] = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    return found[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -57,13 +57,8 @@ def shades(count: int) -> list[tuple[float, float, float, float]]:
     """`count` colours from cool (early) to warm (late)."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    stops = (
-        plot_style.BLUE,
-        plot_style.SKY,
-        plot_style.GREEN,
-        plot_style.ORANGE,
-        plot_style.VERMILION,
-    )
+    blue, vermilion, green, _, orange, sky = plot_style.OKABE_ITO
+    stops = (blue, sky, green, orange, vermilion)
     colours = LinearSegmentedColormap.from_list("early to late", stops)
     return [colours(i / max(count - 1, 1)) for i in range(count)]
 
@@ -104,20 +99,15 @@ def heat(
     edges = [i - 0.5 for i in range(size + 1)]
     cells = [[*row, *[math.nan] * (size - len(row))] for row in matrix]
     if cells:
-        look: dict[str, Any] = {"cmap": "viridis", "edgecolors": plot_style.SHEET, "linewidth": 1.2}
-        panel.pcolormesh(edges, edges, cells, vmin=low, vmax=high, **look)
+        mesh: dict[str, Any] = {"cmap": "viridis", "edgecolors": plot_style.SHEET, "linewidth": 1.2}
+        panel.pcolormesh(edges, edges, cells, vmin=low, vmax=high, **mesh)
         panel.invert_yaxis()
     if size <= MAX_LABELLED:
         for i, row in enumerate(matrix):
             for j, value in enumerate(row):
                 bright = math.isnan(value) or value > low + 0.45 * (high - low)
-                panel.text(
-                    *(j, i, text.number(value)),
-                    ha="center",
-                    va="center",
-                    size=font,
-                    color="#101010" if bright else "#ffffff",
-                )
+                look: dict[str, Any] = {"size": font, "color": "#101010" if bright else "#ffffff"}
+                panel.text(j, i, text.number(value), ha="center", va="center", **look)
     panel.set_xticks(range(size), [text.queries(j) for j in range(size)])
     panel.set_yticks(range(size), [text.model(i) for i in range(size)])
     panel.tick_params(length=0)
@@ -131,27 +121,35 @@ def value_range(values: Iterable[float]) -> tuple[float, float]:
     return (low, high) if high - low > 1e-9 else (low - 0.05, high + 0.05)
 
 
+def dataset_panels(
+    groups: Mapping[str, list[System]], size: tuple[float, float], *, columns: int, sharey: bool
+) -> tuple[Figure, list[tuple[Axes, list[System]]]]:
+    """A panel for each dataset with its title, and the systems on it."""
+    figure, axes = plot_style.panels(len(groups), columns=columns, size=size, sharey=sharey)
+    for panel, dataset in zip(axes, groups, strict=True):
+        panel.set_title(plot_style.label(dataset))
+    return figure, list(zip(axes, groups.values(), strict=True))
+
+
 def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Figure:
     """Two bars for each method, the best on top by the first; a panel for each dataset."""
     names = ranking(systems, first.measure)
     labels, groups = plot_style.labels(names), by_dataset(systems)
-    width = 7.0 if len(groups) == 1 else 3.0
-    figure, axes = plot_style.panels(
-        len(groups), columns=4, size=(width, 1.25 + 0.36 * max(len(names), 3))
-    )
-    for panel, (dataset, group) in zip(axes, groups.items(), strict=True):
+    size = (7.0 if len(groups) == 1 else 3.0, 1.25 + 0.36 * max(len(names), 3))
+    figure, panels = dataset_panels(groups, size, columns=4, sharey=True)
+    for panel, group in panels:
         for series, offset in ((first, -0.19), (second, 0.19)):
             _bars(panel, group, names, series, offset)
         panel.axvline(0, color=plot_style.SOFT, linewidth=0.8)
         panel.set_yticks(range(len(names)), [labels[name] for name in names])
         panel.set_ylim(len(names) - 0.45, -0.55)
-        panel.set_title(plot_style.label(dataset))
         panel.margins(x=0.12 if len(groups) == 1 else 0.34)
         panel.tick_params(length=0)
         panel.grid(axis="x")
         panel.locator_params(axis="x", nbins=5)
         panel.spines["left"].set_visible(False)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=2)
+    handles = panels[0][0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower right", ncols=2)
     return figure
 
 
@@ -176,21 +174,14 @@ def _bars(
     best = best_text(group, series.measure)
     places = [names.index(system.name) + offset for system in group]
     spreads = [system.spread(series.measure) for system in group]
-    panel.barh(
-        places,
-        [0.0 if math.isnan(value.mean) else value.mean for value in spreads],
-        0.36,
-        color=series.colour,
-        label=series.name,
-    )
-    for system, place, value in zip(group, places, spreads, strict=True):
-        words = text.number(value.mean)
-        reach = 0.0 if math.isnan(value.mean) else value.mean
+    lengths = [0.0 if math.isnan(value.mean) else value.mean for value in spreads]
+    panel.barh(places, lengths, 0.36, color=series.colour, label=series.name)
+    for system, place, value, reach in zip(group, places, spreads, lengths, strict=True):
         error = 0.0 if math.isnan(value.deviation) else value.deviation
         if error:
             panel.plot([reach - error, reach + error], [place] * 2, color=plot_style.INK, lw=1)
         panel.annotate(
-            words,
+            text.number(value.mean),
             (reach - error if reach < 0 else reach + error, place),
             xytext=(-3 if reach < 0 else 3, -0.5),
             textcoords="offset points",
@@ -209,32 +200,36 @@ def look_of(name: str, names: Sequence[str]) -> dict[str, Any]:
     return {"color": colour, "ls": DASHES[turn], "marker": MARKERS[turn]}
 
 
+def _times(group: Sequence[System]) -> tuple[list[list[float]], float, str]:
+    """Cumulative time of each system at each snapshot, the most of them, and their unit."""
+    lines = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
+    most = max((line[-1] for line in lines if line), default=0.0) or 1.0
+    unit, unit_name = plot_style.time_unit(most)
+    return [[time / unit for time in line] for line in lines], most / unit, unit_name.capitalize()
+
+
 def gain_lines(panel: Axes, group: Sequence[System], names: Sequence[str], protocol: str) -> None:
     """MRR on the test sets so far over cumulative time; points have their snapshot number."""
-    times = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
-    unit, unit_name = plot_style.time_unit(max((t[-1] for t in times if t), default=0.0) or 1.0)
+    times, _, unit = _times(group)
     labels = plot_style.labels(names)
+    at: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
     for system, line in zip(group, times, strict=True):
-        points = [(t / unit, mrr) for t, mrr in zip(line, system.so_far(protocol), strict=False)]
+        points = list(zip(line, system.so_far(protocol), strict=False))
         look = look_of(system.name, names)
         panel.plot(*zip(*points, strict=True), label=labels[system.name], **look)
         for number, point in enumerate(points, start=1):
-            panel.annotate(
-                str(number), point, xytext=(0, 5), textcoords="offset points", ha="center", size=7
-            )
+            panel.annotate(str(number), point, size=7, **at)
     panel.margins(y=0.15)
     panel.set_xlim(left=0)
-    panel.set_xlabel(unit_name.capitalize())
+    panel.set_xlabel(unit)
 
 
 def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: float) -> None:
     """Cumulative time over snapshots; each line has its label at its end. `gap`: least distance of
     labels as a fraction of the height."""
-    lines = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
-    most = max((line[-1] for line in lines if line), default=0.0) or 1.0
-    unit, unit_name = plot_style.time_unit(most)
-    drawn = [(s, [t / unit for t in line]) for s, line in zip(group, lines, strict=True) if line]
-    top = 1.06 * most / unit
+    lines, most, unit = _times(group)
+    drawn = [(system, line) for system, line in zip(group, lines, strict=True) if line]
+    top = 1.06 * most
     places = plot_style.spread_out([line[-1] for _, line in drawn], gap * top, top)
     length = max((len(line) for _, line in drawn), default=1)
     snapshot_axis(panel, length)
@@ -253,4 +248,4 @@ def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: 
         )
     panel.set_ylim(0, top)
     panel.set_xlim(0.8, length + 0.2)
-    panel.set_ylabel(unit_name.capitalize())
+    panel.set_ylabel(unit)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lkge.data.files import write_bytes_atomically
 from lkge.reports import text
@@ -68,13 +67,10 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
 }
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Matplotlib's defaults and `STYLE`, independent of the user's settings."""
+    """Matplotlib's defaults and `STYLE`, independent of the user's settings; also a decorator."""
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -82,17 +78,6 @@ def style() -> Iterator[None]:
         matplotlib.rcdefaults()
         with matplotlib.rc_context(STYLE):
             yield
-
-
-def styled(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that draws, run within `style`."""
-
-    @wraps(function)
-    def within(*args: P.args, **kwargs: P.kwargs) -> T:
-        with style():
-            return function(*args, **kwargs)
-
-    return within
 
 
 @dataclass(frozen=True)
@@ -103,7 +88,7 @@ class FigureBytes:
     svg: bytes
 
 
-@styled
+@style()
 def render(figure: Figure) -> FigureBytes:
     """The figure as PNG and SVG, without date and creator. The layout is computed once."""
     layout = figure.get_layout_engine()
@@ -140,16 +125,19 @@ def panels(
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
-    axes = list(grid.flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
     for unused in axes[count:]:
         unused.remove()
     return figure, axes[:count]
 
 
-def heading(figure: Figure, words: str) -> None:
-    """A title for the whole figure, at its left edge."""
+def heading(figure: Figure, words: str, x: str = "", y: str = "") -> None:
+    """A title for the whole figure, at its left edge, and the names of its axes."""
     figure.suptitle(words, x=0.012, ha="left")
+    if x:
+        figure.supxlabel(x, size="medium")
+    if y:
+        figure.supylabel(y, size="medium")
 
 
 MAX_LABEL = 30

@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from lkge.config import RunConfig
@@ -60,9 +61,8 @@ class System:
     @property
     def code(self) -> str:
         """The versions of the code that made the runs."""
-        return ", ".join(
-            dict.fromkeys(code for run in self.runs for code in codes_of(run.provenance))
-        )
+        codes = (code for run in self.runs for code in codes_of(run.provenance))
+        return ", ".join(dict.fromkeys(codes))
 
     @property
     def competes(self) -> bool:
@@ -80,37 +80,28 @@ class System:
     def matrix(self, protocol: str) -> list[list[float]]:
         """MRR of M_i on Q_j for j ≤ i, each the mean over the runs that have it."""
         matrices = [part(run, protocol).matrix for run in self.runs]
-        rows = max(map(len, matrices))
         return [
-            [
-                spread(m[i][j].mrr for m in matrices if i < len(m)).mean
-                for j in range(max(len(m[i]) for m in matrices if i < len(m)))
-            ]
-            for i in range(rows)
+            _means([[cell.mrr for cell in row] for row in rows])
+            for rows in zip_longest(*matrices, fillvalue=())
         ]
 
     def so_far(self, protocol: str) -> list[float]:
         """MRR of M_i on the union of Q_1 … Q_i; means over the runs."""
         found = [part(run, protocol) for run in self.runs]
-        return [
-            spread(each.after(i).mrr for each in found if i < len(each.matrix)).mean
-            for i in range(max(len(each.matrix) for each in found))
-        ]
+        return _means([[each.after(i).mrr for i in range(len(each.matrix))] for each in found])
 
     def forward(self, protocol: str) -> list[float]:
         """MRR of M_i on Q_{i+1} before training on snapshot i+1; means over the runs."""
-        lines = [part(run, protocol).forward for run in self.runs]
-        return [
-            spread(line[i].mrr for line in lines if i < len(line)).mean
-            for i in range(max(map(len, lines)))
-        ]
+        return _means([[cell.mrr for cell in part(run, protocol).forward] for run in self.runs])
 
     def per_snapshot(self, of: Callable[[SnapshotRecord], float]) -> list[float]:
         """A number of each snapshot's record; means over the runs."""
-        return [
-            spread(of(run.snapshots[i]) for run in self.runs if i < len(run.snapshots)).mean
-            for i in range(max(len(run.snapshots) for run in self.runs))
-        ]
+        return _means([list(map(of, run.snapshots)) for run in self.runs])
+
+
+def _means(lines: Iterable[Sequence[float]]) -> list[float]:
+    """The mean at each place, over the lines that are long enough."""
+    return [spread(values).mean for values in zip_longest(*lines, fillvalue=math.nan)]
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -132,9 +123,10 @@ def systems_of(results: Iterable[Results]) -> list[System]:
     groups: dict[str, dict[tuple[str, str], list[Results]]] = {}
     for run in results:
         variants = groups.setdefault(run.dataset, {})
-        variants.setdefault((run.method, _key(run.config)), []).append(run)
+        key = json.dumps(_identity(run.config), sort_keys=True, default=str)
+        variants.setdefault((run.method, key), []).append(run)
     return [
-        System(text.printable(dataset), _name(runs[0], list(variants.values())), tuple(runs))
+        System(text.printable(dataset), _name(runs[0], variants.values()), tuple(runs))
         for dataset, variants in groups.items()
         for runs in variants.values()
     ]
@@ -151,34 +143,28 @@ def by_dataset(systems: Iterable[System]) -> dict[str, list[System]]:
 def protocol_measures(protocol: str) -> tuple[Measure, ...]:
     """MRR, Hits@1/3/10 of the last model on the union of the tests; FWT and BWT."""
 
-    def final(metric: str) -> Callable[[Results], float]:
+    def final(key: str, title: str) -> Measure:
         def of(run: Results) -> float:
             found = part(run, protocol)
-            return float(getattr(found.final, metric)) if found.matrix else math.nan
+            return float(getattr(found.final, key)) if found.matrix else math.nan
 
-        return of
+        return Measure(key, title, of)
 
     return (
-        Measure("mrr", "MRR", final("mrr")),
-        Measure("hits1", "H@1", final("hits1")),
-        Measure("hits3", "H@3", final("hits3")),
-        Measure("hits10", "H@10", final("hits10")),
+        *(final("mrr", "MRR"), final("hits1", "H@1"), final("hits3", "H@3")),
+        final("hits10", "H@10"),
         Measure("fwt", "FWT", lambda run: part(run, protocol).fwt),
         Measure("bwt", "BWT", lambda run: part(run, protocol).bwt),
     )
 
 
-MEASURES: Mapping[str, tuple[Measure, ...]] = {
-    protocol: protocol_measures(protocol) for protocol in PROTOCOLS
-}
+def _most_carried(run: Results) -> float:
+    return max((float(record.carried_bytes) for record in run.snapshots), default=math.nan)
+
+
+MEASURES: Mapping[str, tuple[Measure, ...]] = {name: protocol_measures(name) for name in PROTOCOLS}
 TIME = Measure("seconds", "Time", lambda run: run.seconds, text.duration, lower_is_better=True)
-STATE = Measure(
-    "carried_bytes",
-    "Carried",
-    lambda run: max((float(record.carried_bytes) for record in run.snapshots), default=math.nan),
-    text.size,
-    lower_is_better=True,
-)
+STATE = Measure("carried_bytes", "Carried", _most_carried, text.size, lower_is_better=True)
 COSTS = (TIME, STATE)
 
 
@@ -197,11 +183,7 @@ def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return {n: value for n, value in flat_config(config).items() if n not in NOT_IDENTITY}
 
 
-def _key(config: Mapping[str, Any]) -> str:
-    return json.dumps(_identity(config), sort_keys=True, default=str)
-
-
-def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
+def _name(run: Results, variants: Iterable[Sequence[Results]]) -> str:
     """The method, and the settings that differ from other variants of the method and from the
     defaults. If the score distinguishes all variants, only the score; a component that is switched
     off is always named.
@@ -217,11 +199,8 @@ def _name(run: Results, variants: Sequence[Sequence[Results]]) -> str:
         differs = any(sibling.get(name) != value for sibling in siblings)
         return value != defaults.get(name) and (value is False or differs)
 
-    named = [
-        _choice(name, value)
-        for name, value in sorted(_identity(run.config).items())
-        if is_named(name, value)
-    ]
+    settings = sorted(_identity(run.config).items())
+    named = [_choice(name, value) for name, value in settings if is_named(name, value)]
     return text.printable(", ".join([run.method, *named]))
 
 

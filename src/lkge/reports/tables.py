@@ -6,14 +6,14 @@ Each table is first a `Grid` of texts, so that all outputs show the same figures
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lkge.evaluation.results import PROTOCOLS, Results, SnapshotRecord
 from lkge.provenance import UNRECORDED, codes_of, machine_of
 from lkge.reports import text
+from lkge.reports.grids import Cell, Grid, grid_of, markdown_table, markdown_text, rich_table
 from lkge.reports.systems import (
     COSTS,
     MEASURES,
@@ -27,30 +27,6 @@ from lkge.reports.systems import (
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import Text
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A text; `best` of its column (bold), or `faint`."""
-
-    text: str
-    best: bool = False
-    faint: bool = False
-
-
-Row = tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table: rows in sections. The first `names` columns hold names, the others numbers."""
-
-    title: str
-    columns: tuple[str, ...]
-    sections: tuple[tuple[Row, ...], ...]
-    names: int = 1
-    note: str = ""
 
 
 def summary_rows(results: Iterable[Results]) -> list[dict[str, Any]]:
@@ -60,7 +36,11 @@ def summary_rows(results: Iterable[Results]) -> list[dict[str, Any]]:
 
 def _summary_row(system: System) -> dict[str, Any]:
     def tree(measures: Iterable[Measure]) -> dict[str, dict[str, float | None]]:
-        return {measure.key: _plain(system.spread(measure)) for measure in measures}
+        spreads = {measure.key: vars(system.spread(measure)) for measure in measures}
+        return {
+            key: {part: None if math.isnan(value) else value for part, value in spread.items()}
+            for key, spread in spreads.items()
+        }
 
     return {
         "dataset": system.dataset,
@@ -71,13 +51,6 @@ def _summary_row(system: System) -> dict[str, Any]:
         "snapshots": max(len(run.snapshots) for run in system.runs),
         **{protocol: tree(MEASURES[protocol]) for protocol in PROTOCOLS},
         **tree(COSTS),
-    }
-
-
-def _plain(spread: Spread) -> dict[str, float | None]:
-    return {
-        "mean": None if math.isnan(spread.mean) else spread.mean,
-        "deviation": None if math.isnan(spread.deviation) else spread.deviation,
     }
 
 
@@ -93,20 +66,13 @@ def summary_grids(results: Iterable[Results]) -> list[Grid]:
 def _summary_grid(dataset: str, systems: Sequence[System], protocol: str) -> Grid:
     measures = (*MEASURES[protocol], *COSTS)
     best = {measure: best_text(systems, measure) for measure in measures}
-    rows = [
-        (Cell(system.name), *(measure_cell(system, m, best[m]) for m in measures))
-        for system in systems
-    ]
-    notes = (_seeds_note(systems), code_note([run for each in systems for run in each.runs]))
-    return with_codes(
-        Grid(
-            title=f"{dataset}, {protocol} protocol",
-            columns=("Method", *(measure.title for measure in measures)),
-            sections=(tuple(rows),),
-            note=" ".join(filter(None, notes)),
-        ),
-        [[system] for system in systems],
-    )
+    rows = [(Cell(s.name), *(measure_cell(s, m, best[m]) for m in measures)) for s in systems]
+    columns = ("Method", *(measure.title for measure in measures))
+    notes = [code_note(run for system in systems for run in system.runs)]
+    if any(len(system.runs) > 1 for system in systems):
+        notes.insert(0, "Mean ± standard deviation over runs that differ in their seed.")
+    grid = grid_of(f"{dataset}, {protocol} protocol", columns, rows, note=" ".join(notes))
+    return with_codes(grid, [[system] for system in systems])
 
 
 def mixes_codes(systems: Iterable[System]) -> bool:
@@ -143,7 +109,7 @@ def code_note(results: Iterable[Results]) -> str:
     return "; ".join(filter(None, [f"Code: {', '.join(codes)}", *machines])) + "."
 
 
-def measure_cell(system: System, measure: Measure, best: str | None) -> Cell:
+def measure_cell(system: System, measure: Measure, best: str | None = None) -> Cell:
     """`mean ±deviation` of a measure; bold if the mean as printed is `best`."""
     spread = system.spread(measure)
     words = measure.text(spread.mean) + deviation_text(spread, measure)
@@ -155,64 +121,41 @@ def deviation_text(spread: Spread, measure: Measure) -> str:
     return "" if math.isnan(spread.deviation) else f" ±{measure.text(spread.deviation)}"
 
 
-def _seeds_note(systems: Sequence[System]) -> str:
-    if max(len(system.runs) for system in systems) == 1:
-        return ""
-    return "Mean ± standard deviation over runs that differ in their seed."
-
-
 def matrix_grid(system: System, protocol: str) -> Grid:
     """MRR of M_i (rows) on Q_j (columns); above the diagonal, faint, forward transfer."""
     matrix, forward = system.matrix(protocol), system.forward(protocol)
     width = max(map(len, matrix), default=0)
-    return Grid(
-        title=f"MRR h[i, j], {protocol} protocol",
-        columns=("", *map(text.queries, range(width))),
-        sections=(
-            tuple(
-                (Cell(text.model(i)), *_matrix_row(row, forward[i : i + 1], width))
-                for i, row in enumerate(matrix)
-            ),
-        ),
-        note="Faint, right of the diagonal: before training on that snapshot (forward transfer).",
-    )
-
-
-def _matrix_row(row: Sequence[float], ahead: Sequence[float], width: int) -> list[Cell]:
-    learned = [Cell(text.number(value)) for value in row]
-    transferred = [Cell(text.number(value), faint=True) for value in ahead]
-    cells = [*learned, *transferred][:width]
-    return cells + [Cell("")] * (width - len(cells))
+    rows = []
+    for i, row in enumerate(matrix):
+        cells = [Cell(text.number(value)) for value in row]
+        cells += [Cell(text.number(value), faint=True) for value in forward[i : i + 1]]
+        rows.append([Cell(text.model(i)), *(cells + [Cell("")] * width)[:width]])
+    columns = ("", *map(text.queries, range(width)))
+    note = "Faint, right of the diagonal: before training on that snapshot (forward transfer)."
+    return grid_of(f"MRR h[i, j], {protocol} protocol", columns, rows, note=note)
 
 
 def snapshot_grid(run: Results) -> Grid:
     """How each snapshot was learned."""
-    return Grid(
-        title="Snapshots",
-        columns=(
-            *("#", "New facts", "Entities", "Relations", "Epochs", "Best epoch"),
-            *("Valid MRR", "Time", "Valid share", "Carried"),
-        ),
-        sections=(tuple(_snapshot_row(record) for record in run.snapshots),),
-        note="Valid share: validation / time. Carried: what the method keeps for later snapshots.",
+    columns = (
+        *("#", "New facts", "Entities", "Relations", "Epochs", "Best epoch"),
+        *("Valid MRR", "Time", "Valid share", "Carried"),
     )
+    note = "Valid share: validation / time. Carried: what the method keeps for later snapshots."
+    return grid_of("Snapshots", columns, map(_snapshot_row, run.snapshots), note=note)
 
 
-def _snapshot_row(record: SnapshotRecord) -> Row:
+def _snapshot_row(record: SnapshotRecord) -> list[str]:
     share = record.validation_seconds / record.seconds if record.seconds else math.nan
-    texts = (
+    counts = (record.new_facts, record.entities, record.relations, record.epochs)
+    return [
         str(record.index + 1),
-        text.count(record.new_facts),
-        text.count(record.entities),
-        text.count(record.relations),
-        text.count(record.epochs),
-        text.count(record.best_epoch),
+        *map(text.count, (*counts, record.best_epoch)),
         text.number(record.valid_mrr),
         text.duration(record.seconds),
         text.percent(share),
         text.size(record.carried_bytes),
-    )
-    return tuple(map(Cell, texts))
+    ]
 
 
 def terminal_tables(results: Sequence[Results]) -> list[Table]:
@@ -225,77 +168,7 @@ def terminal_tables(results: Sequence[Results]) -> list[Table]:
     return [rich_table(grid) for grid in grids]
 
 
-def rich_table(grid: Grid) -> Table:
-    """The grid for a `rich` console. Names are not parsed as markup."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=Text(grid.title, style="bold"),
-        caption=Text(f"{grid.note}\n", style="dim") if grid.note else None,
-        title_justify="left",
-        caption_justify="left",
-        header_style="bold cyan",
-        border_style="dim",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for position, column in enumerate(grid.columns):
-        if position < grid.names:
-            table.add_column(Text(column), overflow="fold")
-        else:
-            table.add_column(Text(column.replace(" ", "\n")), justify="right", no_wrap=True)
-    for section in grid.sections:
-        for row in section:
-            table.add_row(*(_rich_cell(cell) for cell in row))
-        table.add_section()
-    return table
-
-
-def _rich_cell(cell: Cell) -> Text:
-    """The text, a deviation below its mean."""
-    from rich.text import Text
-
-    return Text(cell.text.replace(" ±", "\n±"), style=_rich_style(cell))
-
-
-def _rich_style(cell: Cell) -> str:
-    if cell.best:
-        return "bold green"
-    return "dim" if cell.faint else ""
-
-
 def markdown(results: Iterable[Results]) -> str:
     """The summary of all datasets as Markdown."""
-    return "\n".join(
-        f"## {_markdown_text(grid.title)}\n\n{markdown_table(grid)}"
-        for grid in summary_grids(results)
-    )
-
-
-def markdown_table(grid: Grid) -> str:
-    """The grid as a Markdown table, the best in bold, and its note below."""
-    rows = [row for section in grid.sections for row in section]
-    rules = ["---" if position < grid.names else "---:" for position in range(len(grid.columns))]
-    lines = [
-        _markdown_row(map(_markdown_text, grid.columns)),
-        _markdown_row(rules),
-        *(_markdown_row(map(_markdown_cell, row)) for row in rows),
-    ]
-    note = f"\n{_markdown_text(grid.note)}\n" if grid.note else ""
-    return "\n".join(lines) + "\n" + note
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown_cell(cell: Cell) -> str:
-    escaped = _markdown_text(cell.text)
-    return f"**{escaped}**" if cell.best else escaped
-
-
-def _markdown_text(words: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>|#~&!])", r"\\\1", words)
+    grids = summary_grids(results)
+    return "\n".join(f"## {markdown_text(g.title)}\n\n{markdown_table(g)}" for g in grids)

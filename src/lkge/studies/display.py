@@ -14,35 +14,33 @@ from lkge.reports import text
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from lkge.studies.runner import Failure, Job, Observer, Running
+    from lkge.studies.runner import Failure, Job, Running
 
 TAIL = 4096
 """Bytes at the end of a log that hold its last line."""
 
 
-class PlainObserver:
+class Observer:
     """Prints one line when a run starts, finishes or fails."""
 
     def __init__(self, stream: IO[str], total: int, done: int) -> None:
-        self._stream = stream
-        self._total = total
-        self._done = done
+        self._stream, self._total, self._done = stream, total, done
 
     def started(self, job: Job) -> None:
-        """See `Observer`."""
+        """A process was started."""
         self._print(f"{'resumed' if job.is_begun else 'started'}  {job.name}")
 
     def finished(self, job: Job, seconds: float) -> None:
-        """See `Observer`."""
+        """A run is finished, and its results are stored."""
         self._done += 1
         self._print(f"finished {job.name} in {text.duration(seconds)}: {self._count()}")
 
     def failed(self, failure: Failure) -> None:
-        """See `Observer`."""
+        """A run failed."""
         self._print(f"FAILED   {failure.job.name}: {failure.reason}")
 
     def update(self, running: Sequence[Running]) -> None:
-        """See `Observer`."""
+        """Called several times a second with the jobs that run."""
 
     def _count(self) -> str:
         return f"{self._done} of {self._total} done"
@@ -51,7 +49,7 @@ class PlainObserver:
         print(line, file=self._stream, flush=True)
 
 
-class LiveObserver(PlainObserver):
+class LiveObserver(Observer):
     """Prints the lines, and below them a table of the running jobs."""
 
     def __init__(self, console: Console, total: int, done: int) -> None:
@@ -64,7 +62,7 @@ class LiveObserver(PlainObserver):
         self.live = Live(console=console, get_renderable=self._render, refresh_per_second=2)
 
     def update(self, running: Sequence[Running]) -> None:
-        """See `Observer`."""
+        """Keep the jobs that run for the table."""
         self._running = tuple(running)
 
     def _print(self, line: str) -> None:
@@ -91,7 +89,7 @@ class LiveObserver(PlainObserver):
 def observing(console: Console, total: int, done: int) -> Iterator[Observer]:
     """A live table on a terminal, else plain lines."""
     if not console.is_terminal:
-        yield PlainObserver(console.file, total, done)
+        yield Observer(console.file, total, done)
         return
     observer = LiveObserver(console, total, done)
     with observer.live:
@@ -108,12 +106,8 @@ def status_of(log: Path) -> str:
         snapshot = f"snapshot {event['snapshot'] + 1}"
     except (OSError, IndexError, KeyError, TypeError, ValueError):
         return "starting"
-    match event["type"]:
-        case "EpochFinished":
-            mrr = event["valid_mrr"]
-            known = "" if mrr is None else f", validation MRR {text.number(mrr)}"
-            return f"{snapshot}, epoch {event['epoch']}{known}"
-        case "Evaluating":
-            return f"{snapshot}, ranking"
-        case _:
-            return snapshot
+    if event["type"] == "EpochFinished":
+        mrr = event["valid_mrr"]
+        known = "" if mrr is None else f", validation MRR {text.number(mrr)}"
+        return f"{snapshot}, epoch {event['epoch']}{known}"
+    return f"{snapshot}, ranking" if event["type"] == "Evaluating" else snapshot

@@ -10,11 +10,11 @@ from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import Results
 from lkge.reports import figures, text
+from lkge.reports.grids import markdown_table
 from lkge.reports.page import write_page
 from lkge.reports.plot_style import save
-from lkge.reports.tables import code_note, markdown_table
+from lkge.reports.tables import code_note
 from lkge.studies import tables
-from lkge.studies.paired import paired_comparison
 from lkge.studies.result_store import results_in, stored_runs
 from lkge.studies.study import STUDIES, RunSpec, Study
 from lkge.studies.tables import LARGE, Entry, agreement, entries_of
@@ -46,8 +46,7 @@ MOST_NAMED = 20
 
 
 def write_study(study: Study, folder: Path) -> Path:
-    """Write `README.md`, `figures/` and `index.html` from the JSON files of `folder`; the path of
-    the page."""
+    """Write `README.md`, `figures/` and `index.html` into `folder`; the path of the page."""
     stored = stored_runs(study, folder)
     if not stored:
         raise RunError(f"{folder}: no run of the study {study.name!r} is stored here")
@@ -60,26 +59,26 @@ def write_study(study: Study, folder: Path) -> Path:
 
 
 def draw(study: Study, stored: Mapping[RunSpec, Results]) -> dict[str, Figure]:
-    """Figures 3, 4 and 5 of the paper, and MRR over time (first seed), if there are runs for them.
-    Variants are not drawn.
-    """
+    """Figures 3, 4 and 5 of the paper, and MRR over time (first seed), where there are runs that
+    are no variants."""
     whole = {spec: run for spec, run in stored.items() if not spec.spec.is_variant}
-    changed = [run for spec, run in whole.items() if spec.spec.name == study.mrr_change_of]
+
+    def of(systems: Sequence[str], seeds: Sequence[int] = ()) -> list[Results]:
+        return [
+            run
+            for spec, run in whole.items()
+            if spec.spec.name in systems and (not seeds or spec.config.training.seed in seeds)
+        ]
+
     timed = [run for spec, run in whole.items() if study.time_on in (None, spec.dataset)]
-    timed_runs = [
-        run
-        for spec, run in whole.items()
-        if spec.spec.name in study.mrr_over_time_of and spec.config.training.seed == study.seeds[0]
-    ]
     drawings = (
-        (figures.mrr_over_snapshots, changed),
+        (figures.mrr_over_snapshots, of([study.mrr_change_of])),
         (figures.transfer_by_method, list(whole.values())),
         (figures.cumulative_time, timed),
-        (figures.mrr_over_time, timed_runs),
+        (figures.mrr_over_time, of(study.mrr_over_time_of, study.seeds[:1])),
     )
-    return {
-        stem: figure(runs) for stem, (figure, runs) in zip(FIGURES, drawings, strict=True) if runs
-    }
+    drawn = zip(FIGURES, drawings, strict=True)
+    return {stem: figure(runs) for stem, (figure, runs) in drawn if runs}
 
 
 def readme(study: Study, stored: Mapping[RunSpec, Results], drawn: Sequence[str]) -> str:
@@ -129,7 +128,7 @@ def _paired(study: Study, entries: tables.Entries) -> str:
     """The paired comparison, if both systems have runs."""
     if study.compared is None:
         return ""
-    grid = paired_comparison(*study.compared, entries)
+    grid = tables.paired_comparison(*study.compared, entries)
     return f"## {grid.title}\n\n{markdown_table(grid).strip()}" if grid.sections else ""
 
 
@@ -142,9 +141,7 @@ def _agreement(group: Sequence[Entry]) -> list[str]:
 def _notes(group: Sequence[Entry]) -> list[str]:
     """The remarks of the methods about the last snapshot."""
     last = [(entry.system.name, entry.system.runs[0].snapshots[-1:]) for entry in group]
-    notes = [
-        f"* {name}: {record.note}" for name, records in last for record in records if record.note
-    ]
+    notes = [f"* {name}: {each.note}" for name, records in last for each in records if each.note]
     return ["\n".join(["After the last snapshot:", "", *notes])] if notes else []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lkge.config import RunConfig
@@ -30,19 +30,13 @@ def read_results(file: Path) -> Results:
 def results_in(folder: Path) -> list[Results]:
     """All results of a folder, in the order of the paper's tables."""
     paper = study_named(PAPER)
-    files = sorted(folder.glob("*.json"))
-    found = [(read_results(file), file.stem) for file in files]
-    return [
-        results
-        for results, _ in sorted(
-            found,
-            key=lambda pair: (
-                _place(pair[0].dataset, paper.datasets),
-                _place(pair[0].method, tuple(paper.specs)),
-                pair[1],
-            ),
-        )
-    ]
+    datasets, methods = list(paper.datasets), list(paper.specs)
+
+    def place(results: Results) -> tuple[int, int]:
+        return _place(results.dataset, datasets), _place(results.method, methods)
+
+    files = sorted(folder.glob("*.json"), key=lambda file: file.stem)
+    return sorted(map(read_results, files), key=place)
 
 
 def result_file(folder: Path, run: RunSpec) -> Path:
@@ -94,5 +88,5 @@ def _seeds(folder: Path, stem: str) -> list[int]:
     return [int(match.group(1)) for match in matches if match]
 
 
-def _place(name: str, known: tuple[str, ...]) -> int:
+def _place(name: str, known: Sequence[str]) -> int:
     return known.index(name) if name in known else len(known)

@@ -13,17 +13,18 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lkge.config import RunConfig, literal
 from lkge.configure import configure, read_toml
 from lkge.data.catalog import load
-from lkge.studies import display, result_store
+from lkge.studies import result_store
+from lkge.studies.display import Observer, observing
 from lkge.studies.study import RunSpec, Study
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 PROGRAM = (sys.executable, "-m", "lkge")
 COMPILER = (sys.executable, "-m", "lkge.training.warmup")
-ONE_THREAD: Mapping[str, str] = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_TO_STOP = 30.0
 
@@ -72,22 +73,6 @@ class Failure:
     reason: str
 
 
-class Observer(Protocol):
-    """Receives the events of the runs."""
-
-    def started(self, job: Job) -> None:
-        """A process was started."""
-
-    def finished(self, job: Job, seconds: float) -> None:
-        """A run is finished, and its results are stored."""
-
-    def failed(self, failure: Failure) -> None:
-        """A run failed."""
-
-    def update(self, running: Sequence[Running]) -> None:
-        """Called several times a second with the jobs that run."""
-
-
 def run_jobs(
     jobs: Sequence[Job],
     *,
@@ -99,9 +84,8 @@ def run_jobs(
     """Make all runs, `at_once` at a time. `store` is called for each finished run."""
     for job in jobs:
         if job.is_begun:
-            result_store.require_same(
-                job.folder, read_toml(job.folder / "config.toml").to_dict(), job.config
-            )
+            begun = read_toml(job.folder / "config.toml").to_dict()
+            result_store.require_same(job.folder, begun, job.config)
     waiting, running, failures = deque(jobs), list[Running](), list[Failure]()
     with _stopped_by_signals():
         try:
@@ -113,8 +97,7 @@ def run_jobs(
                 time.sleep(SECONDS_BETWEEN_LOOKS)
                 for one in [one for one in running if one.process.poll() is not None]:
                     running.remove(one)
-                    failure = _conclude(one, store)
-                    if failure:
+                    if failure := _conclude(one, store):
                         failures.append(failure)
                         observer.failed(failure)
                     else:
@@ -129,7 +112,7 @@ def compile_kernels(jobs: Sequence[Job], console: Console) -> None:
     """Compile the kernels once, so that several runs do not each compile them."""
     if sum(job.config.training.backend != "torch" for job in jobs) > 1:
         console.print("compiling the kernels, unless they are cached")
-        subprocess.run(COMPILER, env={**os.environ, **ONE_THREAD}, check=False)
+        subprocess.run(COMPILER, env=os.environ | ONE_THREAD, check=False)
 
 
 def run_arguments(config: RunConfig) -> list[str]:
@@ -148,21 +131,14 @@ def run_arguments(config: RunConfig) -> list[str]:
 def _start(job: Job, data: Path | None) -> Running:
     """Start a process in its own process group: Ctrl-C reaches this process, which forwards it."""
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    if job.is_begun:
-        words = ["run", "--resume", str(job.folder)]
-    else:
-        words = [*run_arguments(job.config), "--out", str(job.folder)]
-    command = [*PROGRAM, *words, *(["--data", str(data)] if data else [])]
+    words = ["run", "--resume"] if job.is_begun else [*run_arguments(job.config), "--out"]
+    command = [*PROGRAM, *words, str(job.folder), *(["--data", str(data)] if data else [])]
     with job.log.open("ab") as log:
         log.write(f"$ {shlex.join(command)}\n".encode())
         log.flush()
+        env, nothing = os.environ | ONE_THREAD, subprocess.DEVNULL
         process = subprocess.Popen(
-            command,
-            env={**os.environ, **ONE_THREAD},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            process_group=0,
+            command, env=env, stdin=nothing, stdout=log, stderr=log, process_group=0
         )
     return Running(job, process, time.monotonic())
 
@@ -233,10 +209,7 @@ class StudyOptions:
 def run_study(
     study: Study, runs: Sequence[RunSpec], options: StudyOptions, console: Console
 ) -> list[Failure]:
-    """Make the runs whose results are not stored yet.
-
-    Stored results are checked first, and that the datasets exist.
-    """
+    """Make the runs that are not stored yet. Stored results and datasets are checked first."""
     stored = result_store.stored_runs(study, options.out)
     missing = [run for run in runs if run not in stored]
     for dataset in dict.fromkeys(run.config.dataset.name for run in missing):
@@ -249,7 +222,5 @@ def run_study(
     def store(job: Job) -> None:
         result_store.store(job.folder / result_store.RESULTS, files[job.name])
 
-    with display.observing(console, len(runs), len(runs) - len(missing)) as observer:
-        return run_jobs(
-            jobs, at_once=options.jobs, store=store, observer=observer, data=options.data
-        )
+    with observing(console, len(runs), len(runs) - len(missing)) as watch:
+        return run_jobs(jobs, at_once=options.jobs, store=store, observer=watch, data=options.data)

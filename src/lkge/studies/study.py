@@ -213,12 +213,8 @@ def _renamed(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _in_group(spec: SystemSpec, key: str, title: str, settings: Mapping[str, Any]) -> SystemSpec:
     """METHOD:KEY, with the settings of its group on top of its own."""
-    return replace(
-        spec,
-        name=f"{spec.name}:{key}",
-        config={**spec.config, **settings},
-        group=title,
-    )
+    config = {**spec.config, **settings}
+    return replace(spec, name=f"{spec.name}:{key}", config=config, group=title)
 
 
 def listed(names: str | None) -> list[str] | None:
@@ -234,9 +230,7 @@ def listed(names: str | None) -> list[str] | None:
 def listed_seeds(names: str | None) -> list[int] | None:
     """The numbers of `11,22,33`; None if `names` is None."""
     parts = listed(names)
-    if parts is None:
-        return None
-    wrong = [part for part in parts if not part.isdecimal()]
-    if wrong:
-        raise SettingsError(f"the seed {wrong[0]!r} is not a whole number")
-    return list(map(int, parts))
+    for part in parts or []:
+        if not part.isdecimal():
+            raise SettingsError(f"the seed {part!r} is not a whole number")
+    return None if parts is None else list(map(int, parts))

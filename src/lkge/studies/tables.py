@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lkge.evaluation.results import PROTOCOLS, Results
 from lkge.reports import text
-from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, systems_of
-from lkge.reports.tables import Cell, Grid, Row, measure_cell, summary_rows, with_codes
+from lkge.reports.grids import Cell, Grid, Row, grid_of
+from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, spread, systems_of
+from lkge.reports.tables import deviation_text, measure_cell, summary_rows, with_codes
 from lkge.studies.study import RunSpec, Study, SystemSpec, short_name
 
 PAPER, CURRENT = (MEASURES[protocol] for protocol in PROTOCOLS)
 HITS, TRANSFER = PAPER[1:4], PAPER[4:6]
-MRR = MEASURES[PROTOCOLS[0]][0]
+MRR = PAPER[0]
 LARGE = 0.02
 """A difference of MRR above this needs an explanation."""
 
@@ -141,20 +142,15 @@ def in_full(dataset: str, entries: Sequence[Entry]) -> Grid:
     others = (CURRENT[0], *TRANSFER, CURRENT[5])
     is_printed = any(entry.printed for entry in entries)
 
-    def printed(entry: Entry) -> Row:
-        return (
-            Cell(text.number(entry.printed.get(MRR.key, math.nan))),
-            Cell(signed(entry.difference)),
-        )
-
     def row(entry: Entry) -> Row:
+        printed = entry.printed.get(MRR.key, math.nan)
         return (
             Cell(entry.system.name),
             Cell(str(len(entry.system.runs))),
             measure_cell(entry.system, MRR, best),
-            *(printed(entry) if is_printed else ()),
-            *(_with_printed(entry, measure, None) for measure in HITS),
-            *(measure_cell(entry.system, measure, None) for measure in others),
+            *map(Cell, (text.number(printed), signed(entry.difference)) if is_printed else ()),
+            *(_with_printed(entry, measure) for measure in HITS),
+            *(measure_cell(entry.system, measure) for measure in others),
             *(Cell(measure.text(entry.system.spread(measure).mean)) for measure in COSTS),
         )
 
@@ -165,25 +161,62 @@ def in_full(dataset: str, entries: Sequence[Entry]) -> Grid:
         *("MRR current", *(measure.title for measure in TRANSFER), "BWT current"),
         *(measure.title for measure in COSTS),
     )
-    grid = Grid(dataset, columns, (tuple(map(row, entries)),))
+    grid = grid_of(dataset, columns, map(row, entries))
     return with_codes(grid, [[entry.system] for entry in entries])
 
 
 def differences(entries: Entries) -> Grid:
     """The table of `large_differences`."""
-    rows = tuple(
+    rows = [
         (
-            Cell(dataset),
-            Cell(entry.system.name),
-            Cell(text.number(entry.mrr)),
-            Cell(text.number(entry.printed["mrr"])),
-            Cell(signed(entry.difference)),
+            *(dataset, entry.system.name, text.number(entry.mrr)),
+            *(text.number(entry.printed["mrr"]), signed(entry.difference)),
         )
         for dataset, group in entries.items()
         for entry in large_differences(group)
-    )
+    ]
     columns = ("Dataset", "System", "MRR", "Printed", "Difference")
-    return Grid("Differences", columns, (rows,), names=2)
+    return grid_of("Differences", columns, rows, names=2)
+
+
+def paired_comparison(one: str, other: str, entries: Entries) -> Grid:
+    """One row a dataset: MRR of `one` minus MRR of `other` (mean ± standard deviation over shared
+    seeds), the backward transfer of `one`, time of `other` / time of `one` with the first seed, and
+    the carried bytes of `one` per training fact."""
+    pairs = {dataset: _pairs(one, other, group) for dataset, group in entries.items()}
+    columns = (
+        *("Dataset", "Seeds", "MRR", "MRR current", "BWT", "BWT current"),
+        *(f"Time of {other}", "Bytes per fact"),
+    )
+    rows = [_paired_row(dataset, found) for dataset, found in pairs.items() if found]
+    grid = grid_of(f"{one} minus {other}", columns, rows)
+    return grid if rows else replace(grid, sections=())
+
+
+def _paired_row(dataset: str, pairs: Sequence[tuple[Results, Results]]) -> list[str]:
+    first, second = pairs[0]
+    gains = [spread(m.of(one) - m.of(other) for one, other in pairs) for m in (MRR, CURRENT[0])]
+    transfers = [spread(m.of(one) for one, _ in pairs) for m in (PAPER[5], CURRENT[5])]
+    return [
+        dataset,
+        str(len(pairs)),
+        *(signed(value.mean) + deviation_text(value, MRR) for value in (*gains, *transfers)),
+        f"× {second.seconds / first.seconds:.1f}",
+        f"{spread(bytes_per_fact(one) for one, _ in pairs).mean:.0f}",
+    ]
+
+
+def _pairs(one: str, other: str, group: Sequence[Entry]) -> list[tuple[Results, Results]]:
+    """Pairs of runs of both systems with the same seed."""
+    runs = {entry.spec.name: {run.seed: run for run in entry.system.runs} for entry in group}
+    mine, theirs = runs.get(one, {}), runs.get(other, {})
+    return [(mine[seed], theirs[seed]) for seed in mine if seed in theirs]
+
+
+def bytes_per_fact(run: Results) -> float:
+    """Carried bytes after the last snapshot / number of training facts."""
+    facts = sum(record.train_facts for record in run.snapshots)
+    return run.snapshots[-1].carried_bytes / max(1, facts)
 
 
 def plain(entries: Entries) -> dict[str, Any]:
@@ -210,7 +243,7 @@ def _only(entries: Entries, names: Set[str]) -> dict[str, list[Entry]]:
     return {dataset: group for dataset, group in found.items() if group}
 
 
-def _with_printed(entry: Entry, measure: Measure, best: str | None) -> Cell:
+def _with_printed(entry: Entry, measure: Measure, best: str | None = None) -> Cell:
     """A measure; in brackets its printed value."""
     found = measure_cell(entry.system, measure, best)
     if measure.key not in entry.printed:

@@ -17,8 +17,9 @@ from typing import Any
 from lkge.config import ModelConfig, RunConfig, Section, literal
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError, SettingsError
+from lkge.studies.display import Observer
 from lkge.studies.result_store import RESULTS, read_results, require_same
-from lkge.studies.runner import Failure, Job, Observer, run_arguments, run_jobs
+from lkge.studies.runner import Failure, Job, run_arguments, run_jobs
 
 FILE = "tune.json"
 Choice = Mapping[str, Any]
@@ -59,17 +60,13 @@ class Search:
         known = [trial for trial in self.trials if not math.isnan(trial.valid_mrr)]
         return max(known, key=lambda trial: trial.valid_mrr, default=None)
 
-    def with_choice(self, choice: Choice) -> RunConfig:
-        """All settings of a trial."""
-        return self.config.with_changes(choice)
-
     def job(self, choice: Choice) -> Job:
         """The run of a trial."""
         name = "-".join(
             f"{key.partition('.')[2]}-{value if isinstance(value, str) else literal(value)}"
             for key, value in choice.items()
         )
-        return Job(name, self.with_choice(choice), self.folder / "runs" / name)
+        return Job(name, self.config.with_changes(choice), self.folder / "runs" / name)
 
     def add(self, job: Job) -> None:
         """Add the trial of a finished run and write the file."""
@@ -86,36 +83,26 @@ class Search:
 
     def to_json(self) -> dict[str, Any]:
         """A plain tree for `json.dump`; an unknown validation MRR is null."""
+        best = self.best
+        words = run_arguments(self.config.with_changes(best.choice)) if best else []
         return {
             "settings": self.config.to_dict(),
             "space": {name: list(values) for name, values in self.space.items()},
             "trials": [_plain(trial) for trial in self.trials],
-            "best": _plain(self.best) if self.best else None,
-            "command": ["lkge", *run_arguments(self.with_choice(self.best.choice))]
-            if self.best
-            else None,
+            "best": _plain(best) if best else None,
+            "command": ["lkge", *words] if best else None,
         }
 
     def run(
-        self,
-        *,
-        trials: int | None,
-        jobs: int,
-        observer: Observer,
-        data: Path | None = None,
+        self, *, trials: int | None, jobs: int, observer: Observer, data: Path | None = None
     ) -> list[Failure]:
         """Try the whole grid, or `trials` choices of Optuna, `jobs` at a time."""
         failures: list[Failure] = []
         tried = [trial.choice for trial in self.trials]
         while choices := self._next(tried, trials, jobs):
             tried += choices
-            failures += run_jobs(
-                [self.job(choice) for choice in choices],
-                at_once=jobs,
-                store=self.add,
-                observer=observer,
-                data=data,
-            )
+            batch = [self.job(choice) for choice in choices]
+            failures += run_jobs(batch, at_once=jobs, store=self.add, observer=observer, data=data)
         return failures
 
     def _next(self, tried: Sequence[Choice], trials: int | None, jobs: int) -> list[Choice]:
@@ -151,12 +138,11 @@ def _base_space(config: RunConfig) -> Space:
 
 def _around(section: Section) -> dict[str, tuple[Any, ...]]:
     """Values around each number of a section that its bounds allow."""
-    found = {}
-    for name, value in section:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value:
-            continue
-        found[name] = tuple(each for each in _near(value) if _allowed(section, name, each))
-    return found
+    numbers = {name: value for name, value in section if type(value) in (int, float) and value}
+    return {
+        name: tuple(each for each in _near(value) if _allowed(section, name, each))
+        for name, value in numbers.items()
+    }
 
 
 def _near(value: float) -> tuple[Any, ...]:
@@ -192,18 +178,13 @@ def suggestions(space: Space, trials: Sequence[Trial], seed: int) -> Iterator[Ch
     optuna = _optuna()
     sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=3)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    kinds = {
-        name: optuna.distributions.CategoricalDistribution(tuple(values))
-        for name, values in space.items()
-    }
+    kind = optuna.distributions.CategoricalDistribution
+    kinds = {name: kind(tuple(values)) for name, values in space.items()}
     for trial in trials:
         value = None if math.isnan(trial.valid_mrr) else trial.valid_mrr
         state = optuna.trial.TrialState["FAIL" if value is None else "COMPLETE"]
-        study.add_trial(
-            optuna.trial.create_trial(
-                params=dict(trial.choice), distributions=kinds, value=value, state=state
-            )
-        )
+        tried = {"params": dict(trial.choice), "distributions": kinds}
+        study.add_trial(optuna.trial.create_trial(**tried, value=value, state=state))
     known, size = list[Choice](), len(grid(space))
     for _ in range(10 * size):
         choice = dict(study.ask(kinds).params)
@@ -230,18 +211,15 @@ def _plain(trial: Trial) -> dict[str, Any]:
     return {**asdict(trial), "valid_mrr": known}
 
 
+def _trial(tree: Mapping[str, Any]) -> Trial:
+    mrr = tree["valid_mrr"]
+    return Trial(**{**tree, "valid_mrr": math.nan if mrr is None else mrr})
+
+
 def _read_trials(file: Path, config: RunConfig, space: Space) -> list[Trial]:
     try:
         tree = json.loads(file.read_text(encoding="utf-8"))
-        trials = [
-            Trial(
-                **{
-                    **each,
-                    "valid_mrr": math.nan if each["valid_mrr"] is None else each["valid_mrr"],
-                }
-            )
-            for each in tree["trials"]
-        ]
+        trials = list(map(_trial, tree["trials"]))
         there, searched = tree["settings"], tree["space"]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file}: not a search for settings: {error}; move it away") from error
