@@ -13,7 +13,7 @@ from lkge.testing import paper_config
 MakeRun = Callable[..., Results]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_run() -> MakeRun:
     """Made-up results that look like a real run, the same for the same arguments."""
     return _made_run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
@@ -21,21 +20,20 @@ def browser() -> Iterator[Browser]:
         yield one
 
 
-@pytest.fixture(params=[DESK, PHONE], ids=["desk", "phone"])
-def report(
-    request: pytest.FixtureRequest,
-    browser: Browser,
-    make_run: Callable[..., Results],
-    tmp_path: Path,
-) -> Iterator[Page]:
-    """The report of three systems on two datasets, from a file."""
+@pytest.fixture(scope="module")
+def address(make_run: Callable[..., Results], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of three systems on two datasets, as a file."""
     runs = [
         make_run(dataset, method, 0.1 + 0.05 * place, snapshots=3)
         for dataset in ("ENTITY", "FACT")
         for place, method in enumerate(METHODS)
     ]
-    path = write_report(runs, tmp_path / "report")
-    with page_at(browser, path.as_uri(), viewport=request.param) as page:
+    return write_report(runs, tmp_path_factory.mktemp("report")).as_uri()
+
+
+@pytest.fixture(params=[DESK, PHONE], ids=["desk", "phone"])
+def report(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
+    with page_at(browser, address, viewport=request.param) as page:
         yield page
 
 

@@ -181,15 +181,6 @@ def register(method: type[Method]) -> type[Method]:
     return method
 
 
-@register
-class FineTune(Method):
-    """Inherits all rows, draws the new ones at random, trains on what is new: the defaults."""
-
-    name = "fine-tune"
-    summary = "keep learning on the new facts alone; forgets"
-    supports_partial_updates = True
-
-
 def method_named(name: str) -> type[Method]:
     """The method of that name."""
     known = known_methods()

@@ -1,5 +1,6 @@
-"""Two that start over with each snapshot. Snapshot forgets everything before. Re-train learns all
-facts so far: the reference, and the only one that keeps them."""
+"""Re-train: start over on all facts so far. The reference, and the only one that keeps them."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 
@@ -9,20 +10,9 @@ from torch import Tensor
 
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts
-from lkge.methods.base import Method, State, register
+from lkge.methods.base import State, register
+from lkge.methods.snapshot_only import SnapshotOnly
 from lkge.models.model import Model
-
-
-@register
-class SnapshotOnly(Method):
-    """All rows are drawn anew before each snapshot."""
-
-    name = "snapshot"
-    summary = "start over on each snapshot's own facts"
-
-    def begin(self, model: Model, snapshot: Snapshot) -> None:
-        """Start over."""
-        model.restart(snapshot)
 
 
 @register
