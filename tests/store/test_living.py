@@ -26,8 +26,10 @@ from lkge.store.inbox import accept, waiting
 from lkge.store.reader import Reader
 from lkge.store.records import StoreConfig
 from lkge.store.subgraph import whole_graph
+from lkge.store.update import Update
 from lkge.testing import paper_config
-from lkge.training.events import EpochFinished, Event
+from lkge.training.checkpoint import Checkpoints
+from lkge.training.events import EpochFinished, Event, ignore
 
 NEWCOMERS = [*ring(40, 50), *bridge(0, 40, 10)]
 
@@ -192,8 +194,9 @@ def test_rows_that_nobody_touched_keep_every_bit(tmp_path: Path, method: str) ->
     graph.store_config = config
     before = {name: np.array(array) for name, array in graph.reader.model_arrays.items()}
     answered = np.array(graph.reader.inference_arrays["entity"])
-    split = update.split_update(graph.reader, accept(graph.store, bridge(0, 40, 3)), config)
-    chosen = set(update.subgraph_of(graph.reader, split, config).ids.tolist())
+    batch = accept(graph.store, bridge(0, 40, 3))
+    step = Update(graph.reader, batch, config, ignore, Checkpoints(tmp_path / "unused"))
+    chosen = set(step.choose(step.split()).ids.tolist())
     assert {0, 1, 2, 40, 41, 42} <= chosen
     assert len(chosen) < 20
     graph.learn_waiting()
@@ -307,7 +310,8 @@ def test_known_facts_are_not_learned_twice(tmp_path: Path) -> None:
 def test_held_out_facts_have_no_part_in_learning(tmp_path: Path) -> None:
     graph = made(tmp_path / "KG")
     batch = accept(graph.store, NEWCOMERS, valid=0.3)
-    split = update.split_update(graph.reader, batch, graph.store_config)
+    checkpoints = Checkpoints(tmp_path / "unused")
+    split = Update(graph.reader, batch, graph.store_config, ignore, checkpoints).split()
     assert (len(split.train), len(split.valid), len(split.hold_out)) == (28, 6, 6)
     trained = {tuple(fact) for fact in split.train.tolist()}
     held = {tuple(fact) for fact in np.concatenate([split.valid, split.hold_out]).tolist()}

@@ -80,7 +80,7 @@ def test_it_is_the_weighted_mean_of_all_steps() -> None:
         )
         for t in range(1, STEPS + 1)
     ]
-    mean = Average.of(Parameters(torch.zeros(5, 4), torch.zeros(2, 4)), decay=9.0)
+    mean = Average(Parameters(torch.zeros(5, 4), torch.zeros(2, 4)), decay=9.0)
     for step, made in enumerate(tables, start=1):
         mean.update(made, step)
     weights = weights_of(STEPS)
@@ -95,7 +95,7 @@ def test_it_is_the_weighted_mean_of_all_steps() -> None:
 
 def test_what_does_not_move_stays_bit_for_bit() -> None:
     rows = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
-    mean = Average.of(Parameters(rows, rows[:2]), decay=9.0)
+    mean = Average(Parameters(rows, rows[:2]), decay=9.0)
     for step in range(1, STEPS):
         mean.update(Parameters(rows, rows[:2]), step)
     assert mean.tables.entity.equal(rows)

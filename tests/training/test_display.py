@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from lkge.training.display import (
-    LiveDisplay,
     PlainLines,
     ProgressState,
     clock_time,
@@ -213,7 +212,7 @@ def test_clock_time(seconds: float, expected: str) -> None:
 
 def test_the_live_display_draws_what_it_was_told_last() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
-    with LiveDisplay(console, patience=3) as display:
+    with shown(console, patience=3) as display:
         for event in [*STORY[:6], RunFinished(seconds=80.0)]:
             display(event)
     output = console.file.getvalue()  # type: ignore[attr-defined]
@@ -242,7 +241,7 @@ def test_plain_lines_are_one_per_snapshot_and_few_per_epoch() -> None:
 
 def test_a_terminal_gets_the_live_display_and_a_file_plain_lines() -> None:
     with shown(Console(file=io.StringIO(), force_terminal=True)) as listener:
-        assert isinstance(listener, LiveDisplay)
+        assert not isinstance(listener, PlainLines)
     with shown(Console(file=io.StringIO(), force_terminal=False)) as listener:
         assert isinstance(listener, PlainLines)
 

@@ -4,8 +4,6 @@ A file is the length of its header (8 bytes, little-endian), the header in JSON,
 and the arrays without gaps, those of wide numbers first, so that every number lies aligned.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -16,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +23,10 @@ from lkge.data.files import as_run_error
 from lkge.errors import DamagedFile
 from lkge.store.records import FileChecksum
 
-CODES = {
-    **{np.dtype(f"<f{size}"): f"F{8 * size}" for size in (2, 4, 8)},
-    **{np.dtype(f"<i{size}"): f"I{8 * size}" for size in (1, 2, 4, 8)},
-    **{np.dtype(f"<u{size}"): f"U{8 * size}" for size in (1, 2, 4, 8)},
-    np.dtype(np.bool_): "BOOL",
-}
-DTYPES = {code: dtype for dtype, code in CODES.items()}
+NUMBERS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
+DTYPES = {f"{kind[0].upper()}{8 * int(kind[1])}": np.dtype(f"<{kind}") for kind in NUMBERS}
+DTYPES["BOOL"] = np.dtype(np.bool_)
+CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 METADATA = "__metadata__"
 ALIGNMENT = 64
@@ -132,49 +127,40 @@ def mapped(path: Path) -> dict[str, NDArray[Any]]:
     except ValueError as error:
         raise DamagedFile(f"{path}: damaged, it is empty; restore it") from error
     try:
-        start, entries = _header(content)
-        size = len(content) - start
-        spans = sorted((entry.start, entry.stop) for entry in entries.values())
+        header, data = _parts(content)
+        entries = {name: _entry(header[name]) for name in header if name != METADATA}
+        spans = sorted((start, stop) for start, stop, *_ in entries.values())
+        size = len(data)
         if any(one[1] != next_[0] for one, next_ in pairwise([(0, 0), *spans, (size, size)])):
             raise ValueError(f"its arrays do not fill its {size} bytes")
         return {
-            name: content[start + entry.start : start + entry.stop]
-            .view(entry.dtype)
-            .reshape(entry.shape)
-            for name, entry in entries.items()
+            name: data[start:stop].view(dtype).reshape(shape)
+            for name, (start, stop, dtype, shape) in entries.items()
         }
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"{path}: damaged, not a file of arrays: {error}; restore it") from error
 
 
-class _Entry(NamedTuple):
-    """One array: where its bytes start and stop behind the header, and how to read them."""
-
-    start: int
-    stop: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
-def _header(content: NDArray[np.uint8]) -> tuple[int, dict[str, _Entry]]:
-    """Where the arrays start, and what they are, by name."""
+def _parts(content: NDArray[np.uint8]) -> tuple[dict[str, Any], NDArray[np.uint8]]:
+    """The header of a file, and the bytes of its arrays."""
     length = int.from_bytes(content[:8].tobytes(), "little")
     if 8 + length > len(content):
         raise ValueError(f"a header of {length} bytes in {len(content)}")
-    tree = json.loads(content[8 : 8 + length].tobytes())
-    if not isinstance(tree, dict):
+    header = json.loads(content[8 : 8 + length].tobytes())
+    if not isinstance(header, dict):
         raise TypeError("the header is not a JSON object")
-    return 8 + length, {name: _entry(tree[name]) for name in tree if name != METADATA}
+    return header, content[8 + length :]
 
 
-def _entry(tree: Mapping[str, Any]) -> _Entry:
+def _entry(tree: Mapping[str, Any]) -> tuple[int, int, np.dtype[Any], tuple[int, ...]]:
+    """Where the bytes of an array start and stop behind the header, its type and its shape."""
     start, stop = tree["data_offsets"]
     dtype, shape = DTYPES[tree["dtype"]], tuple(tree["shape"])
     if not all(type(number) is int and number >= 0 for number in (start, stop, *shape)):
         raise TypeError("offsets and shapes must be whole numbers")
     if stop - start != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"shape {shape} of {dtype} in {stop - start} bytes")
-    return _Entry(start, stop, dtype, shape)
+    return start, stop, dtype, shape
 
 
 def _file_pieces(arrays: Arrays) -> Iterator[bytes]:

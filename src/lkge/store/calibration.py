@@ -7,8 +7,6 @@ that few facts do not make it certain. A half means: as plausible true as made u
 fact stands beside one corrupted one.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 A file is damaged if its checksum differs, or if an offset or id in its arrays is out of range.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping

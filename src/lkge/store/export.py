@@ -10,8 +10,6 @@ have rows of their own. Parameters are written some rows at a time.
     safetensors  rows.safetensors: `entities`, `relations`; entities.json, relations.json: names
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from lkge.config import RunConfig
 from lkge.data.facts import read_facts
@@ -16,9 +18,9 @@ from lkge.store.export import export
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
-from lkge.store.reader import Neighbour, Prediction, Reader, ScoredFact, Similar, open_reader
+from lkge.store.reader import Reader, open_reader
 from lkge.store.records import ROLLBACK, Options, StoreConfig, VersionRecord, now
-from lkge.store.update import update_version
+from lkge.store.update import Update
 from lkge.store.versions import LEARNING, Store
 from lkge.training.checkpoint import Checkpoints
 from lkge.training.events import Listener, RunStarted, VersionPublished, ignore
@@ -26,6 +28,20 @@ from lkge.training.interrupt import stops_between_steps
 from lkge.training.warmup import warm_up
 
 Source = Iterable[Triple] | Path | str
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _of_open_version(
+    query: Callable[Concatenate[Reader, P], R],
+) -> Callable[Concatenate[LivingGraph, P], R]:
+    """A query of a reader as a query of a living graph, to the version that is open."""
+
+    @wraps(query)
+    def asked(graph: LivingGraph, *args: P.args, **kwargs: P.kwargs) -> R:
+        return query(graph.reader, *args, **kwargs)
+
+    return asked
 
 
 class LivingGraph:
@@ -52,35 +68,11 @@ class LivingGraph:
         """How this graph is learned."""
         return self.reader.config
 
-    def predict(
-        self,
-        *,
-        relation: str,
-        subject: str | None = None,
-        object: str | None = None,
-        k: int = 10,
-        new_only: bool = False,
-    ) -> list[Prediction]:
-        """See `Reader.predict`."""
-        return self.reader.predict(
-            relation=relation, subject=subject, object=object, k=k, new_only=new_only
-        )
-
-    def similar(self, entity: str, k: int = 10) -> list[Similar]:
-        """See `Reader.similar`."""
-        return self.reader.similar(entity, k)
-
-    def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
-        """See `Reader.score`."""
-        return self.reader.score(facts)
-
-    def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
-        """See `Reader.entities`."""
-        return self.reader.entities(prefix, limit)
-
-    def neighbourhood(self, entity: str, limit: int = 50) -> list[Neighbour]:
-        """See `Reader.neighbourhood`."""
-        return self.reader.neighbourhood(entity, limit)
+    predict = _of_open_version(Reader.predict)
+    similar = _of_open_version(Reader.similar)
+    score = _of_open_version(Reader.score)
+    entities = _of_open_version(Reader.entities)
+    neighbourhood = _of_open_version(Reader.neighbourhood)
 
     def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""
@@ -158,9 +150,8 @@ class LivingGraph:
         listener(RunStarted(name, method, updates + 1, snapshot=0, epochs_done=0))
         place = self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
         checkpoints = Checkpoints(place)
-        files, manifest = update_version(
-            self.reader, batch, self.store_config, listener, checkpoints
-        )
+        update = Update(self.reader, batch, self.store_config, listener, checkpoints)
+        files, manifest = update.run()
         self.store.publish(manifest.version, files, manifest)
         discard(self.store, batch.number)
         checkpoints.remove()

@@ -5,11 +5,9 @@ earlier ones. Ranks are filtered by all known facts; in a large graph they are t
 of the entities.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -33,29 +31,27 @@ class HoldOut:
     def __len__(self) -> int:
         return len(self.facts)
 
-    def without(self, facts: Facts) -> HoldOut:
+    def without(self, facts: Facts) -> Self:
         """All but these facts."""
         return self._at(~among(self.facts, facts))
 
-    def grown(
-        self, facts: Facts, version: int, generator: np.random.Generator, size: int
-    ) -> HoldOut:
+    def grown(self, facts: Facts, version: int, generator: np.random.Generator, size: int) -> Self:
         """These and the facts of a new version; a random sample of `size` if there are more."""
-        both = HoldOut(
+        both = type(self)(
             np.concatenate([self.facts, facts]),
             np.append(self.since, np.full(len(facts), version, dtype=np.int32)),
         )
         return both._at(np.sort(generator.permutation(len(both))[:size]))
 
-    def _at(self, places: NDArray[Any]) -> HoldOut:
-        return HoldOut(self.facts[places], self.since[places])
+    def _at(self, places: NDArray[Any]) -> Self:
+        return type(self)(self.facts[places], self.since[places])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of a file; `from_arrays` is the inverse."""
         return {"facts": self.facts, "since": self.since}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> HoldOut:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Inverse of `arrays`."""
         return cls(np.array(arrays["facts"]), np.array(arrays["since"]))
 

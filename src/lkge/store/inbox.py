@@ -1,7 +1,5 @@
 """The inbox: batches of facts that are accepted, on the disk, and not learned yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pydantic.dataclasses import dataclass

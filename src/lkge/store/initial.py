@@ -1,8 +1,7 @@
 """Version 0 of a living graph: empty, or the model of a finished run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -36,7 +35,7 @@ class InitialVersion:
     source: str
 
     @classmethod
-    def empty(cls, config: RunConfig) -> InitialVersion:
+    def empty(cls, config: RunConfig) -> Self:
         """No entity, no fact."""
         tensors = learned_tensors(Model(config), method_named(config.method.name)(config))
         return cls(config, tensors, MappedNames.of(), no_facts(), 0, "")

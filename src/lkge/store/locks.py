@@ -1,7 +1,5 @@
 """The writer's lock: one writer at a time; the lock file names its holder."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

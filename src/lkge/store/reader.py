@@ -1,7 +1,5 @@
 """One version of a living graph, opened for queries. It never changes; threads may share it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path

@@ -4,8 +4,6 @@ Each record is a file or a part of a file: JSON with a checksum. Reading checks 
 name, its type and that none is missing or unknown. A float that is nan is null in JSON.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import field

@@ -5,8 +5,6 @@ and softmax. Its local ids are 0 … w-1: old entities first, in order, then the
 that supports partial updates trains on it as on the whole graph; rows outside keep every bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

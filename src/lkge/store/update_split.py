@@ -1,7 +1,5 @@
 """A batch by id, split into training, validation, hold-out and retracted facts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

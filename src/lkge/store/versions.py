@@ -14,8 +14,6 @@ Whoever publishes holds the writer's lock (`lkge.store.locks`). Readers hold not
 files that they have opened, and ask `Store.at_newest` to open others when those went away.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os
@@ -49,10 +47,12 @@ Read = TypeVar("Read")
 
 
 class Store:
-    """The folder of a living graph. It holds no state but the path."""
+    """The folder of a living graph, and its folders of versions and of batches that wait. It holds
+    no state but the paths."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
+        self.folder_of_versions, self.inbox = self.folder / VERSIONS, self.folder / INBOX
         if not self.folder_of_versions.is_dir():
             raise RunError(f"{folder}: not a store: no versions there; make one with `lkge init`")
 
@@ -78,16 +78,6 @@ class Store:
                 store.write_root(config, options)
                 store.publish(0, files, manifest)
         return cls(folder)
-
-    @property
-    def folder_of_versions(self) -> Path:
-        """Where the versions are."""
-        return self.folder / VERSIONS
-
-    @property
-    def inbox(self) -> Path:
-        """Where batches wait."""
-        return self.folder / INBOX
 
     @property
     def config(self) -> RunConfig:
@@ -131,10 +121,8 @@ class Store:
         """Whether the manifest is intact and all files have their sizes; no file is read."""
         folder = self.folder_of(version)
         try:
-            checksums = self.manifest(version).files
-            return all(
-                (folder / name).stat().st_size == checksums[name].bytes for name in checksums
-            )
+            files = self.manifest(version).files.items()
+            return all((folder / name).stat().st_size == file.bytes for name, file in files)
         except (OSError, RunError):
             return False
 

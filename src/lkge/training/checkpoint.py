@@ -6,8 +6,6 @@ files that it no longer names are removed. Tensors are safetensors, the rest is 
 read or written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

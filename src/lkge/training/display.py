@@ -1,13 +1,11 @@
 """Progress on a terminal: a live display, or plain lines if the output is not a terminal."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Self
+from typing import IO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -208,29 +206,6 @@ def sizes(snapshot: events.SnapshotStarted) -> str:
     )
 
 
-class LiveDisplay:
-    """One live display on a terminal; a listener while entered as a context manager."""
-
-    def __init__(self, console: Console, patience: int | None = None):
-        self.state = ProgressState()
-        self._patience = patience
-        self._start = time.monotonic()
-        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def __call__(self, event: events.Event) -> None:
-        self.state.update(event)
-
-    def _render(self) -> RenderableType:
-        return render(self.state, time.monotonic() - self._start, self._patience)
-
-
 class PlainLines:
     """A line per snapshot, and a line per epoch at most every `every` seconds."""
 
@@ -287,8 +262,13 @@ class PlainLines:
 @contextmanager
 def shown(console: Console, patience: int | None = None) -> Iterator[events.Listener]:
     """The listener that suits the console: live on a terminal, plain lines elsewhere."""
-    if console.is_terminal:
-        with LiveDisplay(console, patience) as display:
-            yield display
-    else:
+    if not console.is_terminal:
         yield PlainLines(console.file)
+        return
+    state, start = ProgressState(), time.monotonic()
+
+    def rendered() -> RenderableType:
+        return render(state, time.monotonic() - start, patience)
+
+    with Live(console=console, get_renderable=rendered, refresh_per_second=4):
+        yield state.update

@@ -1,7 +1,5 @@
 """Events of training, and their JSON Lines form. A listener is a function of an event."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -3,8 +3,6 @@
 A KeyboardInterrupt that is raised inside a compiled kernel can end the process with another error.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

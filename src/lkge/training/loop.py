@@ -1,7 +1,5 @@
 """A benchmark run: a method learns the snapshots of a growing graph and is evaluated after each."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

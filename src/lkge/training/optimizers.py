@@ -1,10 +1,7 @@
 """Row-sparse optimizers: only rows with a gradient move, and only their state changes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -49,9 +46,7 @@ class RowAdam(Optimizer):
         backend: Backend,
         betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
-        self.learning_rate = learning_rate
-        self.backend = backend
-        self.betas = betas
+        self.learning_rate, self.backend, self.betas = learning_rate, backend, betas
         self.first = tables.map(torch.zeros_like)
         self.second = tables.map(torch.zeros_like)
         self.steps = tables.map(
@@ -71,8 +66,7 @@ class RowAdagrad(Optimizer):
     gathers = ("sums",)
 
     def __init__(self, tables: Parameters, learning_rate: float, backend: Backend) -> None:
-        self.learning_rate = learning_rate
-        self.backend = backend
+        self.learning_rate, self.backend = learning_rate, backend
         self.sums = tables.map(torch.zeros_like)
 
     def apply(self, tables: Parameters, gradient: Gradient) -> None:
@@ -92,15 +86,13 @@ def optimizer_of(config: RunConfig, tables: Parameters, backend: Backend) -> Opt
 
 def grown(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The state of an optimizer, with the rows of a fresh one for what has come since."""
-    return {
-        name: torch.cat([state[name].to(rows.device), rows[len(state[name]) :]])
-        if name in state
-        else rows
-        for name, rows in fresh.items()
-    }
+    result = dict(fresh)
+    for name in fresh.keys() & state.keys():
+        old, rows = state[name], fresh[name]
+        result[name] = torch.cat([old.to(rows.device), rows[len(old) :]])
+    return result
 
 
-@dataclass
 class Average:
     """A running mean of parameters that forgets its beginning (Shamir and Zhang, 2013).
 
@@ -109,13 +101,8 @@ class Average:
     so that about the last t / (1 + η) of t steps count.
     """
 
-    tables: Parameters
-    decay: float
-
-    @classmethod
-    def of(cls, tables: Parameters, decay: float) -> Average:
-        """Before the first step."""
-        return cls(tables.clone(), decay)
+    def __init__(self, tables: Parameters, decay: float) -> None:
+        self.tables, self.decay = tables.clone(), decay
 
     def update(self, tables: Parameters, step: int) -> None:
         """Add the parameters after step number `step`, from 1."""

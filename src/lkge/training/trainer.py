@@ -15,8 +15,6 @@ A step is the same for every method:
 The tables that are validated and restored are the averaged ones, if the settings want an average.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -39,7 +37,7 @@ from lkge.models.parameters import Gradient, Parameters
 from lkge.training import interrupt
 from lkge.training.checkpoint import CheckpointSaver, Saved, with_prefix, without_prefix
 from lkge.training.events import EpochFinished, Listener, SnapshotStarted, ignore
-from lkge.training.optimizers import Average, Optimizer, grown, optimizer_of
+from lkge.training.optimizers import Average, grown, optimizer_of
 
 
 @dataclass
@@ -85,15 +83,6 @@ class TrainingResult:
     validation_seconds: float
 
 
-@dataclass(frozen=True)
-class _Best:
-    """Copies of all that goes back to the best epoch."""
-
-    tables: Parameters
-    working: State
-    optimizer: State
-
-
 class Trainer:
     """Trains `model` with `method` on `snapshot`, which has no test facts.
 
@@ -124,7 +113,8 @@ class Trainer:
         self._num_entities = num_entities or snapshot.num_entities
         self._config = model.config
         self._seconds_outside_epochs = 0.0
-        self._best: _Best | None = None
+        self._best: State = {}
+        """Copies of all that goes back to the best epoch, by name; empty before the first."""
 
     def run(self, saved: Saved | None = None) -> TrainingResult:
         """All phases."""
@@ -148,17 +138,18 @@ class Trainer:
             self._edges = with_inverses(method.facts(snapshot))
             self._retracted_edges = with_inverses(self._retracted)
             self._num_edges = len(self._edges) + len(self._retracted_edges)
-            self._valid: Facts = method.validation(snapshot)
+            self._valid = method.validation(snapshot)
             model.expect(max(1.0, method.facts_per_entity(self._edges, snapshot)))
             self._loss = method.loss(model)
-            self._optimizer: Optimizer = optimizer_of(self._config, model.tables, model.backend)
-            self._carries_optimizer = self._load_carried_optimizer(method.optimizer_state())
+            self._optimizer = optimizer_of(self._config, model.tables, model.backend)
+            carried = method.optimizer_state()
+            if carried:
+                self._optimizer.load_state(grown(carried, self._optimizer.state()))
+            self._carries_optimizer = carried is not None
             self._gradient = Gradient.like(model.tables)
-            self._average = (
-                Average.of(model.tables, self._config.training.averaging_decay)
-                if self._config.training.parameter_averaging
-                else None
-            )
+            self._average: Average | None = None
+            if self._config.training.parameter_averaging:
+                self._average = Average(model.tables, self._config.training.averaging_decay)
         if saved is not None and saved.epoch is not None and saved.training:
             self.load_state(saved.epoch, saved.training)
 
@@ -178,11 +169,11 @@ class Trainer:
             if self._saver is not None:
                 self._saver.save(self.state)
             interrupt.check()
-        if self._best is not None:
-            self.model.tables = self._best.tables
-            self.method.load_working_state(self._best.working)
+        if self._best:
+            self.model.tables = Parameters.from_named(self._best, "best")
+            self.method.load_working_state(without_prefix("best-working.", self._best))
         if self._carries_optimizer:
-            best = self._best.optimizer if self._best else {}
+            best = without_prefix("best-optimizer.", self._best)
             self.method.keep_optimizer(best or self._optimizer.state())
 
     def finish(self) -> TrainingResult:
@@ -215,10 +206,8 @@ class Trainer:
         tensors |= with_prefix("working.", self.method.working_state())
         if self._average is not None:
             tensors |= self._average.tables.named("mean")
-        if not self.progress.is_at_best and self._best is not None:
-            tensors |= self._best.tables.named("best")
-            tensors |= with_prefix("best-working.", self._best.working)
-            tensors |= with_prefix("best-optimizer.", self._best.optimizer)
+        if not self.progress.is_at_best:
+            tensors |= self._best
         return tensors, asdict(self.progress)
 
     def load_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
@@ -228,26 +217,17 @@ class Trainer:
         self._optimizer.load_state(tensors)
         self.method.load_working_state(without_prefix("working.", tensors))
         if self._average is not None:
-            self._average = Average(
-                Parameters.from_named(tensors, "mean").clone(), self._average.decay
-            )
+            self._average.tables = Parameters.from_named(tensors, "mean").clone()
+        self._best = {n: tensors[n].clone() for n in tensors if n.startswith(("best.", "best-"))}
         if self.progress.is_at_best:
             self._best = self._copies()
-        else:
-            self._best = _Best(
-                Parameters.from_named(tensors, "best").clone(),
-                without_prefix("best-working.", tensors),
-                without_prefix("best-optimizer.", tensors),
-            )
 
     def _finished(self) -> bool:
-        progress, method = self.progress, self.method
-        no_gain = progress.epochs_without_gain >= method.patience(self.snapshot)
-        return (
-            not self._num_edges
-            or progress.epochs >= self._config.training.max_epochs
-            or (no_gain and progress.epochs >= method.min_epochs)
-        )
+        epochs, method = self.progress.epochs, self.method
+        if not self._num_edges or epochs >= self._config.training.max_epochs:
+            return True
+        no_gain = self.progress.epochs_without_gain >= method.patience(self.snapshot)
+        return no_gain and epochs >= method.min_epochs
 
     def _epoch(self) -> None:
         started = time.perf_counter()
@@ -260,7 +240,7 @@ class Trainer:
         progress.seconds += ended - started
         progress.validation_seconds += ended - trained
         value = mrr if not math.isnan(mrr) else -loss
-        if value > progress.best_mrr or self._best is None:
+        if value > progress.best_mrr or not self._best:
             progress.best_mrr, progress.best_epoch = value, progress.epochs
             self._best = self._copies()
         if progress.is_gain(value, self._config.training.min_relative_gain):
@@ -299,29 +279,18 @@ class Trainer:
 
     def _batches(self) -> Iterator[Batch]:
         """One epoch: the facts, then the retracted facts."""
-        config = self._config
-        generator = stream(config.training.seed, TRAIN, self.snapshot.index, self.progress.epochs)
-        negatives = self.method.negatives(self.model)
-        size, entities = self.method.batch_size(self._num_edges), self.snapshot.num_entities
+        training, edges, entities = self._config.training, self._edges, self.snapshot.num_entities
+        generator = stream(training.seed, TRAIN, self.snapshot.index, self.progress.epochs)
+        negatives, size = self.method.negatives(self.model), self.method.batch_size(self._num_edges)
+        if negatives:
+            share = training.negatives_shared_by
+            facts = batches(edges, size, negatives, entities, generator, share)
+        else:
+            fraction, all_below = training.candidate_fraction, training.all_candidates_below
+            facts = query_batches(edges, size, generator, entities, fraction, all_below=all_below)
+        lowered = max(1, negatives)
         return chain(
-            batches(
-                self._edges,
-                size,
-                negatives,
-                entities,
-                generator,
-                config.training.negatives_shared_by,
-            )
-            if negatives
-            else query_batches(
-                self._edges,
-                size,
-                generator,
-                entities,
-                config.training.candidate_fraction,
-                all_below=config.training.all_candidates_below,
-            ),
-            retraction_batches(self._retracted_edges, size, max(1, negatives), entities, generator),
+            facts, retraction_batches(self._retracted_edges, size, lowered, entities, generator)
         )
 
     @property
@@ -336,18 +305,13 @@ class Trainer:
         self.model.tables = training
         return mrr
 
-    def _copies(self) -> _Best:
+    def _copies(self) -> State:
         """The current epoch as the best."""
-        optimizer = self._optimizer.state() if self._carries_optimizer else {}
-        return _Best(
-            self._inference_tables.clone(), _cloned(self.method.working_state()), _cloned(optimizer)
-        )
-
-    def _load_carried_optimizer(self, carried: State | None) -> bool:
-        """Load the optimizer state of the last snapshot; whether the method carries it."""
-        if carried:
-            self._optimizer.load_state(grown(carried, self._optimizer.state()))
-        return carried is not None
+        best = self._inference_tables.named("best")
+        best |= with_prefix("best-working.", self.method.working_state())
+        if self._carries_optimizer:
+            best |= with_prefix("best-optimizer.", self._optimizer.state())
+        return {name: tensor.clone() for name, tensor in best.items()}
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -372,7 +336,3 @@ def restore(model: Model, method: Method, tensors: Mapping[str, Tensor]) -> None
 def learned_tensors(model: Model, method: Method) -> dict[str, Tensor]:
     """The tables of the model and the state of the method, for a file."""
     return model.tables.named("tables") | with_prefix("method.", method.state())
-
-
-def _cloned(tensors: Mapping[str, Tensor]) -> State:
-    return {name: tensor.clone() for name, tensor in tensors.items()}

@@ -1,7 +1,5 @@
 """JIT warm-up: a run of a few facts compiles every kernel before time is measured."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lkge.backends import backend_for
