@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lkge.data.formats import Triple
 from lkge.living import init
 from lkge.store.graph import LivingGraph
@@ -32,3 +34,18 @@ def made(folder: Path, **changes: Any) -> LivingGraph:
     graph = init(folder, **{**QUICK, **changes})
     graph.add(ring(0, 40), valid=0.2)
     return graph
+
+
+def mrr_of(graph: LivingGraph, version: int) -> float:
+    """The filtered MRR, among all entities, of the hold-out facts of a version; one at a time."""
+    reader, reciprocals = graph.reader, []
+    facts = reader.hold_out.facts[reader.hold_out.since == version]
+    for subject, relation, object_ in facts.tolist():
+        queries = (subject, relation, object_), (object_, relation ^ 1, subject)
+        for entity, query_relation, answer in queries:
+            scores = np.array(reader.predictor.candidate_scores(entity, query_relation))
+            known = reader.answers.of(entity, query_relation, reader.version)
+            others = np.delete(scores, np.append(known, answer))
+            better, equal = (others > scores[answer]).sum(), (others == scores[answer]).sum()
+            reciprocals.append(1 / (1 + better + equal / 2))
+    return float(np.mean(reciprocals))

@@ -3,7 +3,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from tests.store.living import QUICK, made, ring
+import pytest
+from tests.store.living import QUICK, made, mrr_of, ring
 
 from lkge.living import init
 
@@ -35,7 +36,7 @@ def test_what_was_not_measured_is_not_a_number(tmp_path: Path) -> None:
     assert math.isnan(first.mrr_old)
     assert first.row == {}
     second = graph.add(ring(10, 50), valid=0.2)
-    assert 0 < second.mrr_new <= 1
+    assert second.mrr_new == pytest.approx(mrr_of(graph, 2), abs=0.01)
     assert math.isnan(second.mrr_old_before)
     third = graph.add([("person 0", "knows 1", "person 9")], valid=0)
     assert third.row.keys() == {"2"}

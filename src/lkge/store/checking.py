@@ -6,7 +6,6 @@ A file is damaged if its checksum differs, or if an offset or id in its arrays i
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from lkge.store.records import VersionRecord, read_record, write_record
 from lkge.store.versions import BATCH, DAMAGED, MANIFEST, STORE, Store
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Damage:
     """A file or folder, what is wrong with it, and the version that it belongs to, if any."""
 
@@ -41,8 +40,8 @@ def check(store: Store) -> list[Damage]:
     Neither is what a writer at work prunes or learns in the meantime.
     """
     versions, batches = store.versions(), store.batch_numbers()
-    known = {path.name for path in map(store.folder_of, versions)}
-    waiting = {path.name for path in map(store.batch_file, batches)}
+    known = {store.folder_of(version).name for version in versions}
+    waiting = {store.batch_file(number).name for number in batches}
     return [
         *_root_damage(store),
         *_strays(store.folder_of_versions, known, "not a version"),
@@ -167,10 +166,9 @@ def _require_consistent(file: str, arrays: Columns, record: VersionRecord) -> No
 
 
 def _require_names(names: MappedNames, record: VersionRecord) -> None:
-    for kind, table, expected in (
-        ("entity", names.entity_table, record.entities),
-        ("relation", names.relation_table, record.relations),
-    ):
+    entities = "entity", names.entity_table, record.entities
+    relations = "relation", names.relation_table, record.relations
+    for kind, table, expected in (entities, relations):
         require_fit(len(table) == expected, f"{len(table)} {kind} names instead of {expected}")
         starts = np.append(0, table.ends[:-1])
         require_fit(bool((starts < table.ends).all()), f"{kind} names that end before they begin")
@@ -230,21 +228,17 @@ def _take_back(store: Store, version: int) -> Iterator[str]:
     try:
         batch = read_record(path, FactBatch)
     except RunError:
-        if path.exists() or _has_learned(store, version):
+        try:
+            has_learned = path.exists() or store.manifest(version).log[-1].kind == records.ADD
+        except RunError:
+            has_learned = True
+        if has_learned:
             yield f"{path}: the batch of version {version} is lost; add its facts again"
         return
     target = store.batch_file(batch.number)
     if not target.exists():
         write_record(target, batch)
     yield f"{target}: batch {batch.number} is to be learned again"
-
-
-def _has_learned(store: Store, version: int) -> bool:
-    """Whether a version has learned a batch, as far as anybody can tell."""
-    try:
-        return store.manifest(version).log[-1].kind == records.ADD
-    except RunError:
-        return True
 
 
 def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
@@ -266,9 +260,9 @@ def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
 def _written_anew(store: Store, version: int) -> str:
     """Write `store.json` from what a version knows of it."""
     manifest = store.manifest(version)
-    record, options = manifest.log[-1], records.Options()
-    keeps = record.known_facts > 0 or record.entities == 0
-    store.write_root(manifest.config, dataclasses.replace(options, known=keeps))
+    record = manifest.log[-1]
+    options = records.Options(known=record.known_facts > 0 or record.entities == 0)
+    store.write_root(manifest.config, options)
     return f"{store.folder / STORE}: written anew, with `keep` = {options.keep}"
 
 

@@ -38,7 +38,7 @@ def _of_open_version(
     """A query of a reader as a query of a living graph, to the version that is open."""
 
     @wraps(query)
-    def asked(graph: LivingGraph, *args: P.args, **kwargs: P.kwargs) -> R:
+    def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return query(graph.reader, *args, **kwargs)
 
     return asked

@@ -60,11 +60,9 @@ def sample_candidates(
     facts: Facts, num_entities: int, generator: np.random.Generator, size: int
 ) -> Subgraph:
     """The entities that facts are ranked among: all, or a sample and the entities of the facts."""
-    drawn = (
-        np.arange(num_entities)
-        if num_entities <= size
-        else generator.choice(num_entities, size, replace=False, shuffle=False)
-    )
+    drawn = np.arange(num_entities)
+    if num_entities > size:
+        drawn = generator.choice(num_entities, size, replace=False, shuffle=False)
     ids = np.union1d(drawn, facts[:, (0, 2)].ravel()).astype(np.int64)
     return Subgraph(ids, len(ids))
 

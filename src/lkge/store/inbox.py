@@ -57,8 +57,15 @@ def accept(
 def waiting(store: Store) -> list[FactBatch]:
     """The batches that are still to be learned, in order."""
     last = store.at_newest(store.manifest).last_batch
-    batches = (_read(store, number) for number in store.batch_numbers() if number > last)
-    return [batch for batch in batches if batch]
+    batches = []
+    for number in store.batch_numbers():
+        try:
+            if number > last:
+                batches.append(read_batch(store, number))
+        except RunError:
+            if store.batch_file(number).exists():  # else it was learned and removed just now
+                raise
+    return batches
 
 
 def discard(store: Store, number: int) -> None:
@@ -73,16 +80,6 @@ def read_batch(store: Store, number: int) -> FactBatch:
     if batch.number != number:
         raise DamagedFile(f"{path}: is batch {batch.number}; give it its name back")
     return batch
-
-
-def _read(store: Store, number: int) -> FactBatch | None:
-    """A batch that waits, or None if it was learned and removed just now."""
-    try:
-        return read_batch(store, number)
-    except RunError:
-        if store.batch_file(number).exists():
-            raise
-        return None
 
 
 def _next_number(store: Store) -> int:

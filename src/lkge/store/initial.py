@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from torch import Tensor
 
 from lkge import provenance
 from lkge.config import RunConfig
@@ -28,7 +27,7 @@ class InitialVersion:
     that were learned."""
 
     config: RunConfig
-    tensors: dict[str, Tensor]
+    tensors: dict[str, torch.Tensor]
     names: MappedNames
     facts: Facts
     updates: int
@@ -49,7 +48,7 @@ class InitialVersion:
             HOLD_OUT_FILE: HoldOut().arrays(),
         }
         nothing = torch.empty((0, self.config.model.dim))
-        inference: dict[str, Tensor] | None = {ENTITY: nothing, RELATION: nothing}
+        inference: dict[str, torch.Tensor] | None = {ENTITY: nothing, RELATION: nothing}
         if self.names.num_entities:
             model, method = restored(self.config, self.tensors)
             inference = inference_tables(method.predictor(model))
@@ -80,5 +79,5 @@ class InitialVersion:
         )
 
 
-def _numpy(tensors: dict[str, Tensor]) -> Arrays:
+def _numpy(tensors: dict[str, torch.Tensor]) -> Arrays:
     return {name: tensor.numpy() for name, tensor in tensors.items()}

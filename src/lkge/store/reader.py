@@ -137,16 +137,10 @@ class Reader:
         if new_only:
             scores[known] = -np.inf
         best = best_first(scores, min(k, len(scores) - new_only * len(known)))
-        return [
-            Prediction(*answer)
-            for answer in zip(
-                self.names.entity_table.names(best),
-                scores[best].tolist(),
-                self.curve.plausibility(scores[best]).tolist(),
-                np.isin(best, known).tolist(),
-                strict=True,
-            )
-        ]
+        plausible = self.curve.plausibility(scores[best])
+        columns = scores[best].tolist(), plausible.tolist(), np.isin(best, known).tolist()
+        names = self.names.entity_table.names(best)
+        return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
 
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
@@ -164,12 +158,8 @@ class Reader:
         scores = self.predictor.fact_scores(ids)
         known = self.answers.contains(ids)
         plausible = self.curve.plausibility(scores)
-        return [
-            ScoredFact(*fact, score, plausibility, is_known)
-            for fact, score, plausibility, is_known in zip(
-                facts, scores.tolist(), plausible.tolist(), known.tolist(), strict=True
-            )
-        ]
+        columns = scores.tolist(), plausible.tolist(), known.tolist()
+        return [ScoredFact(*fact, *rest) for fact, *rest in zip(facts, *columns, strict=True)]
 
     def ids_of(self, facts: Sequence[Triple]) -> Facts:
         """Facts by id, (k, 3); every name must exist."""

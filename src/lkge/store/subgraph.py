@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, with_inverses
@@ -48,7 +47,7 @@ class Subgraph:
         present = np.isin(known[:, 2], self.ids) & np.isin(known[:, 0], self.ids)
         return self.local(known[present].astype(np.int32))
 
-    def rows(self, arrays: Arrays) -> dict[str, Tensor]:
+    def rows(self, arrays: Arrays) -> dict[str, torch.Tensor]:
         """The old rows of the subgraph of arrays by entity, and all of every other array."""
         old = self.ids[: self.num_old]
         return {
@@ -67,18 +66,16 @@ class Subgraph:
         return Patched(before, ids[differs], old[differs], new)
 
     def merged_arrays(
-        self, before: Arrays, after: Mapping[str, Tensor], num_old: int
+        self, before: Arrays, after: Mapping[str, torch.Tensor], num_old: int
     ) -> dict[str, Array]:
         """Arrays of the whole graph after an update; `num_old` entities were there before. An array
         by entity that is new is zero on all other rows."""
-        merged: dict[str, Array] = {}
-        for name, tensor in after.items():
-            array = tensor.numpy()
-            if is_by_entity(name):
-                zeros = np.broadcast_to(array.dtype.type(0), (num_old, *array.shape[1:]))
-                merged[name] = self.merged(before.get(name, zeros), array)
-            else:
-                merged[name] = array
+        arrays = {name: tensor.numpy() for name, tensor in after.items()}
+        merged: dict[str, Array] = dict(arrays)
+        for name in filter(is_by_entity, arrays):
+            array = arrays[name]
+            zeros = np.broadcast_to(array.dtype.type(0), (num_old, *array.shape[1:]))
+            merged[name] = self.merged(before.get(name, zeros), array)
         return merged
 
 

@@ -14,7 +14,6 @@ The steps, in order (`Update.run`):
 import dataclasses
 import math
 import time
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,7 +37,7 @@ from lkge.training.events import Evaluating, Listener
 from lkge.training.trainer import Trainer, learned_tensors, restored
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class UpdateResult:
     """What was trained: tensors of the subgraph, and the predictor over it."""
 
@@ -49,7 +48,7 @@ class UpdateResult:
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Evaluation:
     """The hold-out set; the new version's predictor over `candidates`; 1/rank of the facts of this
     batch and of older ones, and of the older ones under the last version."""
@@ -63,7 +62,7 @@ class Evaluation:
     old_before: holdout.Reciprocals
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Update:
     """From a version and a batch to the next version; the same two give the same bytes."""
 

@@ -111,8 +111,7 @@ class CheckpointSaver:
     def __init__(
         self, checkpoints: Checkpoints, interval: float, progress: Mapping[str, Any] | None = None
     ) -> None:
-        self._checkpoints = checkpoints
-        self._interval = interval
+        self._checkpoints, self._interval = checkpoints, interval
         self._progress = progress or {}
         self._last = time.monotonic()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,11 @@ class JsonLines:
 def json_line(event: Event) -> str:
     """An event with its type and UTC time as a line of JSON."""
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
-    fields = {name: _json_number(value) for name, value in asdict(event).items()}
-    record = {"type": type(event).__name__, "time": time, **fields}
+    record = {"type": type(event).__name__, "time": time, **asdict(event)}
+    for name, value in record.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            record[name] = None  # JSON has no nan or infinity
     return json.dumps(record, ensure_ascii=False) + "\n"
-
-
-def _json_number(value: Any) -> Any:
-    """JSON has no nan or infinity: they become null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _remove_incomplete_line(path: Path) -> None:

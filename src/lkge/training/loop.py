@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -26,7 +25,7 @@ Cells = list[dict[str, Accuracy]]
 """Accuracies by protocol, on one test set each."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Learned:
     """A finished run: results, model and method."""
 
@@ -100,9 +99,8 @@ class Loop:
         if self._checkpoints is not None:
             saver = CheckpointSaver(self._checkpoints, self._interval, self._progress())
         bare = dataclasses.replace(snapshot, test=no_facts())
-        trainer = Trainer(
-            self._model, self._method, bare, validator, listener=self.listener, saver=saver
-        )
+        parts = self._model, self._method, bare, validator
+        trainer = Trainer(*parts, listener=self.listener, saver=saver)
         trainer.prepare()
         forward = self._evaluate(snapshot.index, [snapshot.index]) if snapshot.index else []
         trainer.begin(saved)

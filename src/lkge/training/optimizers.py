@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from lkge.backends import Backend
 from lkge.config import RunConfig
 from lkge.models.parameters import Gradient, Parameters
+
+Tensors = Mapping[str, torch.Tensor]
 
 
 class Optimizer(ABC):
@@ -22,12 +23,12 @@ class Optimizer(ABC):
     def apply(self, tables: Parameters, gradient: Gradient) -> None:
         """Move every touched row."""
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """For a checkpoint."""
         parts = [getattr(self, name).named(name) for name in self.gathers]
         return {name: tensor for part in parts for name, tensor in part.items()}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_state(self, state: Tensors) -> None:
         """Take back what `state` gave."""
         for name in self.gathers:
             setattr(self, name, Parameters.from_named(state, name))
@@ -84,7 +85,7 @@ def optimizer_of(config: RunConfig, tables: Parameters, backend: Backend) -> Opt
     return RowAdam(tables, training.learning_rate, backend, betas)
 
 
-def grown(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def grown(state: Tensors, fresh: Tensors) -> dict[str, torch.Tensor]:
     """The state of an optimizer, with the rows of a fresh one for what has come since."""
     result = dict(fresh)
     for name in fresh.keys() & state.keys():

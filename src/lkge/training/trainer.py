@@ -62,11 +62,6 @@ class TrainingProgress:
         """Epochs since the last gain."""
         return self.epochs - self.gain_epoch
 
-    @property
-    def is_at_best(self) -> bool:
-        """Whether the last epoch is the best."""
-        return self.epochs == self.best_epoch
-
     def is_gain(self, mrr: float, share: float) -> bool:
         """Whether mrr > gain_mrr + share · |gain_mrr|."""
         return not math.isfinite(self.gain_mrr) or mrr > self.gain_mrr + share * abs(self.gain_mrr)
@@ -102,14 +97,11 @@ class Trainer:
         saver: CheckpointSaver | None = None,
         num_entities: int | None = None,
     ) -> None:
-        self.model = model
-        self.method = method
-        self.snapshot = snapshot
+        self.model, self.method, self.snapshot = model, method, snapshot
         self.progress = TrainingProgress()
         self._validator = validator
         self._retracted = no_facts() if retracted is None else retracted
-        self._listener = listener
-        self._saver = saver
+        self._listener, self._saver = listener, saver
         self._num_entities = num_entities or snapshot.num_entities
         self._config = model.config
         self._seconds_outside_epochs = 0.0
@@ -180,14 +172,10 @@ class Trainer:
         """The method updates what it carries over."""
         with self._timed():
             self.method.end(self.model, self.snapshot)
-        progress = self.progress
-        return TrainingResult(
-            progress.epochs,
-            progress.best_epoch,
-            self.best_valid_mrr,
-            progress.seconds + self._seconds_outside_epochs,
-            progress.validation_seconds,
-        )
+        done = self.progress
+        seconds = done.seconds + self._seconds_outside_epochs
+        valid_mrr, validation = self.best_valid_mrr, done.validation_seconds
+        return TrainingResult(done.epochs, done.best_epoch, valid_mrr, seconds, validation)
 
     @property
     def num_facts(self) -> int:
@@ -206,7 +194,7 @@ class Trainer:
         tensors |= with_prefix("working.", self.method.working_state())
         if self._average is not None:
             tensors |= self._average.tables.named("mean")
-        if not self.progress.is_at_best:
+        if self.progress.epochs != self.progress.best_epoch:
             tensors |= self._best
         return tensors, asdict(self.progress)
 
@@ -219,7 +207,7 @@ class Trainer:
         if self._average is not None:
             self._average.tables = Parameters.from_named(tensors, "mean").clone()
         self._best = {n: tensors[n].clone() for n in tensors if n.startswith(("best.", "best-"))}
-        if self.progress.is_at_best:
+        if self.progress.epochs == self.progress.best_epoch:
             self._best = self._copies()
 
     def _finished(self) -> bool:
