@@ -63,7 +63,7 @@ class TrainingProgress:
         return self.epochs - self.gain_epoch
 
     def is_gain(self, mrr: float, share: float) -> bool:
-        """Whether mrr > gain_mrr + share · |gain_mrr|."""
+        """Whether mrr > gain_mrr + share · |gain_mrr|; the first value always is."""
         return not math.isfinite(self.gain_mrr) or mrr > self.gain_mrr + share * abs(self.gain_mrr)
 
 
