@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -179,23 +178,22 @@ def _triples(source: Source) -> list[Triple]:
 
 def _publish_again(target: Reader, newest: Reader) -> None:
     """A new version with the content of an old one; the log goes on."""
-    record = dataclasses.replace(
-        target.record,
+    old = target.record
+    record = VersionRecord(
         version=newest.version + 1,
         kind=ROLLBACK,
         created=now(),
-        facts=0,
-        retracted=0,
         new_entities=target.num_entities - newest.num_entities,
         new_relations=target.num_relations - newest.num_relations,
-        mrr_old_before=math.nan,
+        entities=old.entities,
+        relations=old.relations,
+        known_facts=old.known_facts,
+        mrr_new=old.mrr_new,
+        mrr_old=old.mrr_old,
+        row=old.row,
+        candidates=old.candidates,
         drift=0.0,
-        touched=0,
-        epochs=0,
-        seconds=0.0,
-        warnings=(),
         source=f"version {target.version}",
-        batch=0,
     )
     manifest = dataclasses.replace(
         target.manifest,

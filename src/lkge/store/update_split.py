@@ -45,8 +45,7 @@ def split_batch(
     grown = _with_new(names, batch.added)
     added = _ids(batch.added, grown)
     fresh = added[~answers.contains(added)]
-    named = [fact for fact in batch.retracted if _is_named(fact, names)]
-    retracted = _ids(named, names)
+    retracted = _ids(batch.retracted, names)
     retracted = retracted[answers.contains(retracted)]
     held = held_out(fresh, batch.valid, names, generator)
     known, unknown = len(batch.added) - len(fresh), len(batch.retracted) - len(retracted)
@@ -105,17 +104,13 @@ def _unknown(given: Sequence[str], table: NameTable) -> list[str]:
 
 
 def _ids(facts: Sequence[Triple], names: MappedNames) -> Facts:
-    """Facts by id, each once; all names exist."""
+    """Facts by id, each once; those with an unknown name are left out."""
     if not facts:
         return no_facts()
     subjects, relations, objects = zip(*facts, strict=True)
     entity, relation = names.entity_table.find_all, names.relation_table.find_all
     columns = [entity(subjects), 2 * relation(relations), entity(objects)]
     ids = np.stack(columns, axis=1).astype(np.int32)
+    ids = ids[(ids >= 0).all(axis=1)]
     _, first = np.unique(ids, axis=0, return_index=True)
     return ids[np.sort(first)]
-
-
-def _is_named(fact: Triple, names: MappedNames) -> bool:
-    tables = (names.entity_table, names.relation_table, names.entity_table)
-    return all(table.find(name) is not None for table, name in zip(tables, fact, strict=True))
