@@ -1,7 +1,5 @@
 """The model in training: parameters, score, loss, backend, and how rows are drawn."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

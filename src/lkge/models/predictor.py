@@ -1,7 +1,5 @@
 """A frozen model that answers: ranks for evaluation, best answers for people."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +13,14 @@ from lkge.backends import Backend
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.models.parameters import Parameters, host, index
+from lkge.models.parameters import Floats, Parameters, host, index
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import Score
 
 CHUNK = 1 << 16
 """Facts ranked at a time."""
 
-Floats = NDArray[np.float32]
+Ranks = NDArray[np.float64]
 
 
 class View(NamedTuple):
@@ -40,16 +38,15 @@ class Answer(NamedTuple):
     score: float
 
 
+@dataclass(frozen=True, kw_only=True)
 class Predictor(ABC):
     """What evaluation and people ask of a learned model, by name where names are known. It never
     changes."""
 
-    names: Names | None
+    names: Names | None = None
 
     @abstractmethod
-    def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownFacts
-    ) -> NDArray[np.float64]:
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Ranks:
         """The filtered realistic rank of each fact's object in each view, (n, views).
 
         Realistic: the mean of the best and the worst rank that ties allow.
@@ -63,9 +60,9 @@ class Predictor(ABC):
     def fact_scores(self, facts: Facts) -> Floats:
         """The score of each fact, (k,)."""
 
-    @abstractmethod
     def with_names(self, names: Names) -> Self:
         """The same, speaking of entities and relations by name."""
+        return replace(self, names=names)
 
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
         """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
@@ -92,21 +89,16 @@ class TablePredictor(Predictor):
     relation: Tensor
     score: Score
     backend: Backend
-    names: Names | None = None
     subject: Tensor | None = None
 
     @classmethod
     def of(
         cls, tables: Parameters, score: Score, backend: Backend, names: Names | None = None
-    ) -> TablePredictor:
+    ) -> Self:
         """Freeze a copy of the tables, prepared for the score."""
         entity = _copied(score.prepare_entities(tables.entity), tables.entity)
         relation = _copied(score.prepare_relations(tables.relation), tables.relation)
-        return cls(entity, relation, score, backend, names)
-
-    def with_names(self, names: Names) -> Self:
-        """See `Predictor`."""
-        return replace(self, names=names)
+        return cls(entity, relation, score, backend, names=names)
 
     def queries(self, facts: Facts) -> Tensor:
         """compose(h, r) for each fact, (n, d)."""
@@ -116,33 +108,24 @@ class TablePredictor(Predictor):
             askers.index_select(0, rows[:, 0]), self.relation.index_select(0, rows[:, 1])
         )
 
-    def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownFacts
-    ) -> NDArray[np.float64]:
-        """See `Predictor`."""
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Ranks:
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
-        limits, until = zip(*views, strict=True)
         for start in range(0, len(facts), CHUNK):
             part = slice(start, start + CHUNK)
             grouped = GroupedQueries.of(facts[part])
-            candidates = Candidates.of(limits, until, grouped, answers)
+            candidates = Candidates.of(views, grouped.distinct, answers)
             above, equal = self.backend.rank_counts(
                 self.score, self.entity, self.queries(grouped.distinct), grouped, candidates
             )
             ranks[part] = grouped.as_given(above + (equal + 1) / 2)
         return ranks
 
-    def query_scores(self, queries: Facts) -> Floats:
-        """The score of every entity as the answer to each query (q, ≥ 2), (q, n)."""
-        return self.backend.scores(self.score, self.queries(queries), self.entity)
-
     def candidate_scores(self, subject: int, relation: int) -> Floats:
-        """See `Predictor`."""
-        scores: Floats = self.query_scores(np.array([[subject, relation]], dtype=np.int32))[0]
+        query = self.queries(np.array([[subject, relation]], dtype=np.int32))
+        scores: Floats = self.backend.scores(self.score, query, self.entity)[0]
         return scores
 
     def fact_scores(self, facts: Facts) -> Floats:
-        """See `Predictor`."""
         subjects, relations, objects = index(facts, self.entity.device).T
         askers = self.entity if self.subject is None else self.subject
         scores = self.score.score(askers[subjects], self.relation[relations], self.entity[objects])
@@ -154,11 +137,9 @@ class RelationEncoder(Protocol):
 
     def at(self, relation: int) -> TablePredictor:
         """A predictor for the queries of one relation; it has no names."""
-        ...
 
     def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
         """`at` of each of some relations, in their order; several may be worked on together."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -166,27 +147,17 @@ class RelationPredictor(Predictor):
     """Asks an encoder for the tables of each query's relation."""
 
     encoder: RelationEncoder
-    names: Names | None = None
 
-    def with_names(self, names: Names) -> Self:
-        """See `Predictor`."""
-        return replace(self, names=names)
-
-    def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownFacts
-    ) -> NDArray[np.float64]:
-        """See `Predictor`."""
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Ranks:
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
         for part, predictor in self._divided(facts):
             ranks[part] = predictor.ranks(facts[part], views, answers)
         return ranks
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
-        """See `Predictor`."""
         return self.encoder.at(relation).candidate_scores(subject, relation)
 
     def fact_scores(self, facts: Facts) -> Floats:
-        """See `Predictor`."""
         scores = np.empty(len(facts), dtype=np.float32)
         for part, predictor in self._divided(facts):
             scores[part] = predictor.fact_scores(facts[part])
