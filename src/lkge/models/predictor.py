@@ -6,21 +6,18 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.backends import Backend
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.models.parameters import Floats, Parameters, host, index
+from lkge.models.parameters import Doubles, Floats, Parameters, Places, host, index
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import Score
 
 CHUNK = 1 << 16
 """Facts ranked at a time."""
-
-Ranks = NDArray[np.float64]
 
 
 class View(NamedTuple):
@@ -46,11 +43,9 @@ class Predictor(ABC):
     names: Names | None = None
 
     @abstractmethod
-    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Ranks:
-        """The filtered realistic rank of each fact's object in each view, (n, views).
-
-        Realistic: the mean of the best and the worst rank that ties allow.
-        """
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Doubles:
+        """The filtered realistic rank of each fact's object in each view, (n, views): the mean of
+        the best and the worst rank that ties allow."""
 
     @abstractmethod
     def candidate_scores(self, subject: int, relation: int) -> Floats:
@@ -79,11 +74,8 @@ class Predictor(ABC):
 
 @dataclass(frozen=True)
 class TablePredictor(Predictor):
-    """Prepared tables, a score, and names when they are known.
-
-    `subject` (n, d) are the rows of entities that ask, `entity` (n, d) of those that answer; only
-    an encoder that looks at the query makes them differ.
-    """
+    """Prepared tables and a score. `subject` (n, d) are the rows of subjects, `entity` (n, d) those
+    of candidates; only an encoder that looks at the query makes them differ."""
 
     entity: Tensor
     relation: Tensor
@@ -108,7 +100,7 @@ class TablePredictor(Predictor):
             askers.index_select(0, rows[:, 0]), self.relation.index_select(0, rows[:, 1])
         )
 
-    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Ranks:
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Doubles:
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
         for start in range(0, len(facts), CHUNK):
             part = slice(start, start + CHUNK)
@@ -148,7 +140,7 @@ class RelationPredictor(Predictor):
 
     encoder: RelationEncoder
 
-    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Ranks:
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Doubles:
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
         for part, predictor in self._divided(facts):
             ranks[part] = predictor.ranks(facts[part], views, answers)
@@ -163,7 +155,7 @@ class RelationPredictor(Predictor):
             scores[part] = predictor.fact_scores(facts[part])
         return scores
 
-    def _divided(self, facts: Facts) -> Iterator[tuple[NDArray[np.int64], TablePredictor]]:
+    def _divided(self, facts: Facts) -> Iterator[tuple[Places, TablePredictor]]:
         """The places of the facts of each relation, and who answers them."""
         relations = np.unique(facts[:, 1]).tolist()
         for relation, predictor in zip(relations, self.encoder.each(relations), strict=True):
@@ -175,7 +167,7 @@ def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
     return prepared.clone() if prepared is rows else prepared
 
 
-def best_first(scores: Floats, k: int) -> NDArray[np.int64]:
+def best_first(scores: Floats, k: int) -> Places:
     """The places of the k highest scores, best first; of equal ones, the first comes first."""
     k = min(k, len(scores))
     worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf

@@ -1,7 +1,4 @@
-"""Facts grouped by their query, and the candidates of each query.
-
-Facts (s, r, ·) have the same query, whatever their object.
-"""
+"""Facts grouped by their query (s, r, ·), and the candidates of each query."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
