@@ -1,4 +1,4 @@
-"""All distances of a question, against numpy."""
+"""All distances of a query, against numpy."""
 
 from __future__ import annotations
 

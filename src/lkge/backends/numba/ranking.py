@@ -11,8 +11,6 @@ are those of a full float32 scan. Facts with the same query share its byte dista
 queries and candidates are worked on in tiles that fit the caches.
 """
 
-import math
-
 import numpy as np
 from numba import prange
 
@@ -73,12 +71,20 @@ def _grid(queries: Floats, candidates: Floats) -> tuple[np.float32, np.float32]:
     return centre - half, 2 * half / np.float32(255)
 
 
+@rough
 def _mean_and_deviation(rows: Floats) -> tuple[float, float]:
-    """Of all coordinates."""
-    size = max(rows.size, 1)
-    mean = rows.sum(dtype=np.float64) / size
-    square = np.einsum("ij,ij->", rows, rows, dtype=np.float64) / size
-    return float(mean), math.sqrt(max(square - mean * mean, 0.0))
+    """Of all coordinates, in one pass."""
+    total, squares = 0.0, 0.0
+    for n in prange(len(rows)):
+        of_row, squares_of_row = 0.0, 0.0
+        for i in range(rows.shape[1]):
+            x = np.float64(rows[n, i])
+            of_row += x
+            squares_of_row += x * x
+        total += of_row
+        squares += squares_of_row
+    mean = total / max(rows.size, 1)
+    return mean, np.sqrt(max(squares / max(rows.size, 1) - mean * mean, 0.0))
 
 
 @rough
