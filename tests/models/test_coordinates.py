@@ -34,7 +34,7 @@ def test_arithmetic_is_that_of_complex_numbers() -> None:
 
 
 def test_one_changes_nothing() -> None:
-    assert scores.complex_product(scores.complex_one(8), made(0)).equal(made(0))
+    assert scores.complex_product(scores.ComplEx().identity(8), made(0)).equal(made(0))
 
 
 def test_the_modulus_of_a_real_coordinate_is_its_absolute_value() -> None:

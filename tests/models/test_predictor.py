@@ -46,7 +46,7 @@ def made_predictor(
     tables: Parameters, backend: Backend, names: Vocabulary | None = None
 ) -> TablePredictor:
     """The tables as they are, not normalised."""
-    return TablePredictor(tables.entity, tables.relation, TransE(), backend, names)
+    return TablePredictor(tables.entity, tables.relation, TransE(), backend, names=names)
 
 
 @settings(max_examples=15, derandomize=True, deadline=None)

@@ -6,24 +6,15 @@ that depend on the score. Every kernel has a plain twin, of which its class is a
 the tests hold against it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
-from lkge.backends.numba.autoencoder import FusedAutoencoder
+from lkge.backends import torch_autoencoder, torch_losses, torch_softmax
+from lkge.backends.numba import autoencoder, margin, sampled_softmax, softmax, updates
 from lkge.backends.numba.backend import NumbaBackend
-from lkge.backends.numba.margin import FusedMargin
-from lkge.backends.numba.sampled_softmax import FusedSampledSoftmax
-from lkge.backends.numba.softmax import FusedDistillation, FusedRelationPrediction, FusedSoftmax
-from lkge.backends.numba.updates import FusedRowPenalty
-from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.backends.torch_backend import TorchBackend
-from lkge.backends.torch_losses import MarginLoss, RowPenalty, SampledSoftmaxLoss, SumOfLosses
-from lkge.backends.torch_softmax import DistillationLoss, RelationPrediction, SoftmaxLoss
 from lkge.config import RunConfig
 from lkge.errors import SettingsError
 from lkge.models.losses import Loss, PerFactLoss
@@ -32,40 +23,30 @@ from lkge.models.scores import SCORES, Score
 Backend = TorchBackend
 """The type of every backend: its methods are the operations on rows, and ranking."""
 
-BILINEAR, EVERY = ("complex", "distmult"), tuple(SCORES)
+BILINEAR, TRANSLATIONS = ("complex", "distmult"), ("transe", "transe-l2")
 
-
-class Implementation(NamedTuple):
-    """A class of kernels, the scores that it serves on the CPU, and its plain twin, which serves
-    every score on every device."""
-
-    fused: type[Any]
-    scores: tuple[str, ...]
-    plain: type[Any]
-
-
-IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType(
-    {
-        # operation                        on the CPU, for these scores          otherwise
-        "margin": Implementation(FusedMargin, ("transe",), MarginLoss),
-        "softmax": Implementation(FusedSoftmax, BILINEAR, SoftmaxLoss),
-        "sampled": Implementation(FusedSampledSoftmax, BILINEAR, SampledSoftmaxLoss),
-        "relation_prediction": Implementation(
-            FusedRelationPrediction, BILINEAR, RelationPrediction
-        ),
-        "row_penalty": Implementation(FusedRowPenalty, EVERY, RowPenalty),
-        "distillation": Implementation(FusedDistillation, BILINEAR, DistillationLoss),
-        "autoencoder": Implementation(FusedAutoencoder, ("transe", "transe-l2"), Autoencoder),
-    }
-)
+IMPLEMENTATIONS: Mapping[str, tuple[type[Any], tuple[str, ...], type[Any]]] = {
+    # operation: on the CPU, for these scores, otherwise
+    "margin": (margin.FusedMargin, ("transe",), torch_losses.MarginLoss),
+    "softmax": (softmax.FusedSoftmax, BILINEAR, torch_softmax.SoftmaxLoss),
+    "sampled": (sampled_softmax.FusedSampledSoftmax, BILINEAR, torch_losses.SampledSoftmaxLoss),
+    "relation_prediction": (
+        softmax.FusedRelationPrediction,
+        BILINEAR,
+        torch_softmax.RelationPrediction,
+    ),
+    "row_penalty": (updates.FusedRowPenalty, tuple(SCORES), torch_losses.RowPenalty),
+    "distillation": (softmax.FusedDistillation, BILINEAR, torch_softmax.DistillationLoss),
+    "autoencoder": (autoencoder.FusedAutoencoder, TRANSLATIONS, torch_autoencoder.Autoencoder),
+}
+"""A class of kernels, the scores that it serves, and its plain twin, which serves every score on
+every device."""
 
 
 def implementation(backend: Backend, operation: str, score: Score) -> type[Any]:
     """The class that serves an operation for a score."""
-    found = IMPLEMENTATIONS[operation]
-    if backend.fused and score.name in found.scores:
-        return found.fused
-    return found.plain
+    fused, scores, plain = IMPLEMENTATIONS[operation]
+    return fused if backend.fused and score.name in scores else plain
 
 
 def backend_for(backend: str, device: str) -> Backend:
@@ -92,31 +73,20 @@ def check_device(device: str) -> None:
 
 def loss_for(config: RunConfig, score: Score, backend: Backend) -> PerFactLoss:
     """The loss on facts, with the further terms that have a weight."""
-    on_facts = implementation(backend, config.training.loss, score)(score, *_loss_arguments(config))
-    terms = list(_terms(config, score, backend))
-    return SumOfLosses(on_facts, terms) if terms else on_facts
+    training = config.training
+    arguments: Mapping[str, tuple[float, ...]] = {
+        "margin": (training.margin, training.adversarial_temperature),
+        "sampled": (training.adversarial_temperature, training.label_smoothing),
+        "softmax": (training.label_smoothing,),
+    }
 
+    def built(operation: str, *arguments: float) -> Any:
+        return implementation(backend, operation, score)(score, *arguments)
 
-def negatives_of(config: RunConfig) -> int:
-    """The negatives that the loss wants for each fact."""
-    return 0 if config.training.loss == "softmax" else config.training.negatives
-
-
-def _loss_arguments(config: RunConfig) -> tuple[float, ...]:
-    match config.training.loss:
-        case "softmax":
-            return (config.training.label_smoothing,)
-        case "sampled":
-            return config.training.adversarial_temperature, config.training.label_smoothing
-        case _:
-            return config.training.margin, config.training.adversarial_temperature
-
-
-def _terms(config: RunConfig, score: Score, backend: Backend) -> Iterator[Loss]:
-    if config.training.relation_prediction_weight:
-        kind = implementation(backend, "relation_prediction", score)
-        yield kind(score, config.training.relation_prediction_weight)
-    if config.training.n3 or config.training.l2:
-        yield implementation(backend, "row_penalty", score)(
-            score, config.training.n3, config.training.l2
-        )
+    on_facts: PerFactLoss = built(training.loss, *arguments[training.loss])
+    terms: list[Loss] = []
+    if training.relation_prediction_weight:
+        terms.append(built("relation_prediction", training.relation_prediction_weight))
+    if training.n3 or training.l2:
+        terms.append(built("row_penalty", training.n3, training.l2))
+    return torch_losses.SumOfLosses(on_facts, terms) if terms else on_facts

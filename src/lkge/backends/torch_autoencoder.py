@@ -9,8 +9,6 @@ A row with old facts only has x̄ = x_{i-1}: it is regularized to its old value,
 beside this. A row without any fact has no reconstruction and no loss.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -20,11 +18,9 @@ from lkge.models.scores import Score
 
 
 class Autoencoder:
-    """β · (mean_e ‖e - ē‖² + mean_r ‖r - r̄‖²) over rows that have new facts, and its gradient.
-
-    These rows are the members, entities (u,) and relations (v,): as every fact comes with its
-    inverse, no other row is used.
-    """
+    """β · (mean_e ‖e - ē‖² + mean_r ‖r - r̄‖²) over rows that have new facts, and its gradient. Such
+    rows are the members, entities (u,) and relations (v,): as every fact comes with its inverse, no
+    other row is used."""
 
     def __init__(
         self, score: Score, facts: Facts, old: Parameters, past: Parameters, weight: Parameters

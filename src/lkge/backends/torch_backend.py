@@ -1,15 +1,10 @@
 """The plain backend: torch on any device, and the twin of every kernel."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.models.parameters import Gradient, RowGradient, host, index
+from lkge.models.parameters import Floats, Gradient, Ints, Places, RowGradient, host, index
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import Score
 
@@ -18,15 +13,12 @@ ADAGRAD_EPSILON = 1e-10
 CHUNK = 256
 """Queries ranked at a time."""
 
-Floats = NDArray[np.float32]
-Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
+Counts = tuple[Places, Places]
 
 
 class TorchBackend:
-    """Operations on rows of tables (n, d), and ranking.
-
-    `rows` (u,) are distinct. A row that is not named does not change.
-    """
+    """Operations on rows of tables (n, d), and ranking. `rows` (u,) are distinct; a row that is not
+    named does not change."""
 
     fused = False
     """Whether losses of kernels serve; see `lkge.backends.IMPLEMENTATIONS`."""
@@ -130,16 +122,14 @@ class TorchBackend:
 
 
 def _exact_scores(score: Score, queries: Tensor, entity: Tensor) -> Tensor:
-    """The score of every entity for every query, (q, n); equal rows have equal scores. A matrix
-    product may round equal rows differently, and is computed with more digits than are kept."""
+    """`Score.candidates`, equal for equal rows: a matrix product may round them differently, and is
+    computed with more digits than are kept."""
     if score.is_bilinear and queries.device.type != "mps":
         return score.candidates(queries.double(), entity.double()).float()
     return score.candidates(queries, entity)
 
 
-def _kept(
-    numbers: NDArray[Any], targets: NDArray[Any], candidates: Candidates, scores: Tensor
-) -> list[Tensor]:
+def _kept(numbers: Ints, targets: Ints, candidates: Candidates, scores: Tensor) -> list[Tensor]:
     """For each view, True where an entity is a candidate of a fact, (b, n): the object itself is,
     other known answers are not."""
     views = []

@@ -1,10 +1,9 @@
 """Losses differentiated by torch, on any device: those that compare a fact with its own negatives,
 penalties on rows, and sums of losses."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from lkge.models.parameters import Gradient, Parameters, RowGradient, index, pla
 from lkge.models.scores import Score, moduli
 
 
+@dataclass
 class NegativesLoss(ABC):
     """A loss of the scores of facts and of their negatives. Only the rows of the batch are used."""
 
@@ -25,7 +25,6 @@ class NegativesLoss(ABC):
         """The mean loss, from scores of facts (B,) and of their negatives (B, K)."""
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
         facts, heads, tails = _compared(batch, tables.device)
         entities, places = torch.unique(torch.stack([heads, tails]), return_inverse=True)
         relations, used = torch.unique(facts[:, 1], return_inverse=True)
@@ -67,11 +66,8 @@ class NegativesLoss(ABC):
 
 def as_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Facts (B, 3), corruptions (B, K) and their sides (B, K), to index with."""
-    return (
-        index(batch.facts, device),
-        index(batch.corruptions, device),
-        placed(batch.corrupt_object, device),
-    )
+    facts, corruptions = index(batch.facts, device), index(batch.corruptions, device)
+    return facts, corruptions, placed(batch.corrupt_object, device)
 
 
 def _compared(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -83,32 +79,30 @@ def _compared(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tenso
     return facts, heads, tails
 
 
+@dataclass
 class MarginLoss(NegativesLoss):
     """The margin loss, Eq. (7), of any score; see `margin_loss`."""
 
-    def __init__(self, score: Score, margin: float, adversarial: float = 0.0) -> None:
-        self.score = score
-        self.margin = margin
-        self.adversarial = adversarial
+    margin: float
+    adversarial: float = 0.0
 
     def loss(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """See `margin_loss`."""
         return margin_loss(positive, negatives, self.margin, self.adversarial)
 
 
+@dataclass
 class SampledSoftmaxLoss(NegativesLoss):
-    """The softmax over a fact and its negatives, for graphs too large for all entities."""
+    """The softmax over a fact and its negatives, for graphs too large for all entities; see
+    `sampled_softmax_loss`."""
 
-    def __init__(self, score: Score, adversarial: float = 0.0, smoothing: float = 0.0) -> None:
-        self.score = score
-        self.adversarial = adversarial
-        self.smoothing = smoothing
+    adversarial: float = 0.0
+    smoothing: float = 0.0
 
     def loss(self, positive: Tensor, negatives: Tensor) -> Tensor:
-        """See `sampled_softmax_loss`."""
         return sampled_softmax_loss(positive, negatives, self.adversarial, self.smoothing)
 
 
+@dataclass
 class RowPenalty:
     """N3 (Lacroix et al., 2018) and L2 of the rows of a batch:
 
@@ -118,17 +112,14 @@ class RowPenalty:
     counts once for each; relations weigh like entities.
     """
 
-    def __init__(self, score: Score, n3: float, l2: float) -> None:
-        self.reals = score.reals
-        self.n3 = n3
-        self.l2 = l2
+    score: Score
+    n3: float
+    l2: float
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
-        facts = index(batch.facts, tables.device)
-        return self._add(tables.entity, facts[:, ::2], len(batch), gradient.entity) + self._add(
-            tables.relation, facts[:, 1], len(batch), gradient.relation
-        )
+        facts, size = index(batch.facts, tables.device), len(batch)
+        on_entities = self._add(tables.entity, facts[:, ::2], size, gradient.entity)
+        return on_entities + self._add(tables.relation, facts[:, 1], size, gradient.relation)
 
     def _add(self, table: Tensor, used: Tensor, facts: int, gradient: RowGradient) -> float:
         """The part of one table."""
@@ -146,24 +137,22 @@ class RowPenalty:
     def add_to_rows(self, table: Tensor, rows: Tensor, weights: Tensor, gradient: Tensor) -> Tensor:
         """Add the gradient of distinct rows (u,), ∂|x|³/∂x = 3 |x| x; the loss of each, (u,)."""
         values = table[rows]
-        sizes = moduli(values, self.reals)
+        sizes = moduli(values, self.score.reals)
         factors = (3 * self.n3 * sizes + 2 * self.l2) * weights[:, None]
-        gradient[rows] += factors.repeat(1, self.reals) * values
+        gradient[rows] += factors.repeat(1, self.score.reals) * values
         return self.n3 * sizes.pow(3).sum(1) + self.l2 * sizes.square().sum(1)
 
 
+@dataclass
 class SumOfLosses:
     """The loss on facts, and further terms."""
 
-    def __init__(self, on_facts: PerFactLoss, terms: Sequence[Loss]) -> None:
-        self.on_facts = on_facts
-        self.terms = tuple(terms)
+    on_facts: PerFactLoss
+    terms: Sequence[Loss]
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
-        return sum(
-            part.add_gradient(tables, batch, gradient) for part in (self.on_facts, *self.terms)
-        )
+        losses = (self.on_facts, *self.terms)
+        return sum(loss.add_gradient(tables, batch, gradient) for loss in losses)
 
     def add_squares(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
         """See `PerFactLoss`. The further terms are no losses of a fact, and are left out."""

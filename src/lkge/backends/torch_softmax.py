@@ -7,9 +7,8 @@ candidates are those of the sample, and the exponential of each is multiplied by
 weight.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,7 +17,6 @@ from torch.nn import functional
 from lkge.backends.torch_losses import SampledSoftmaxLoss, add_squares_singly
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts
-from lkge.models.losses import PerFactLoss
 from lkge.models.parameters import Gradient, Parameters, index, placed
 from lkge.models.scores import Score
 
@@ -26,27 +24,27 @@ MOST_NUMBERS = 1 << 24
 """Numbers that autograd holds for a block of queries, about."""
 
 
+@dataclass
 class SoftmaxLoss:
     """The softmax over all entities of any score, a block of queries at a time. Where a batch has
     negatives, it is the softmax over these."""
 
-    def __init__(self, score: Score, smoothing: float = 0.0) -> None:
-        self.score = score
-        self.smoothing = smoothing
-        self.over_negatives: PerFactLoss = SampledSoftmaxLoss(score, smoothing=smoothing)
+    score: Score
+    smoothing: float = 0.0
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
         if batch.corruptions.shape[1]:
-            return self.over_negatives.add_gradient(tables, batch, gradient)
+            return self._over_negatives().add_gradient(tables, batch, gradient)
         return self.add_over_all(tables, batch, gradient)
 
     def add_squares(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
-        """See `PerFactLoss`."""
         if batch.corruptions.shape[1]:
-            self.over_negatives.add_squares(tables, batch, squares)
+            self._over_negatives().add_squares(tables, batch, squares)
         else:
             self.add_squares_over_all(tables, batch, squares)
+
+    def _over_negatives(self) -> SampledSoftmaxLoss:
+        return SampledSoftmaxLoss(self.score, smoothing=self.smoothing)
 
     def add_over_all(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
         """`add_gradient` of the softmax over all entities, or over the sample of the batch."""
@@ -69,6 +67,7 @@ class SoftmaxLoss:
         add_squares_singly(self, tables, batch, squares)
 
 
+@dataclass
 class RelationPrediction:
     """Relation prediction as a second task (Chen et al., 2021), with any score:
 
@@ -77,12 +76,10 @@ class RelationPrediction:
     r' running over all relations and their inverses; a block of facts at a time.
     """
 
-    def __init__(self, score: Score, weight: float) -> None:
-        self.score = score
-        self.weight = weight
+    score: Score
+    weight: float
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
         facts = index(batch.facts, tables.device)
         entities, places = torch.unique(facts[:, ::2], return_inverse=True)
         entity = tables.entity[entities].requires_grad_()
@@ -104,34 +101,37 @@ class RelationPrediction:
         return total
 
 
+@dataclass
 class DistillationLoss:
     """`Distillation` with any score, a block of queries at a time."""
 
-    def __init__(self, score: Score, teacher: Parameters) -> None:
-        self.score = score
+    score: Score
+    teacher: Parameters
+
+    def __post_init__(self) -> None:
+        """The teacher never changes: its rows are prepared once."""
         self.teacher = Parameters(
-            score.prepare_entities(teacher.entity), score.prepare_relations(teacher.relation)
+            self.score.prepare_entities(self.teacher.entity),
+            self.score.prepare_relations(self.teacher.relation),
         )
 
     def add_gradient(
         self, tables: Parameters, queries: Facts, weights: Tensor, gradient: Gradient
     ) -> float:
-        """See `Distillation`."""
         rows, weights = index(queries, tables.device), weights.to(tables.device)
+        asked = self.queries(rows)
 
         def loss(part: slice, scores: Tensor) -> Tensor:
-            wanted = self._wanted(rows[part])
+            wanted = self.score.candidates(asked[part], self.teacher.entity).softmax(1)
             losses = -(wanted * scores.log_softmax(1)[:, : wanted.shape[1]]).sum(1)
             return (weights[part] * losses).sum()
 
         return differentiate(self.score, tables, rows, loss, gradient)
 
-    def _wanted(self, rows: Tensor) -> Tensor:
-        """The answers of the teacher, (q, k)."""
-        queries = self.score.compose(
-            self.teacher.entity[rows[:, 0]], self.teacher.relation[rows[:, 1]]
-        )
-        return self.score.candidates(queries, self.teacher.entity).softmax(1)
+    def queries(self, rows: Tensor) -> Tensor:
+        """compose(h, r) of the teacher for queries (q, 2), (q, d)."""
+        head, relation = self.teacher.entity[rows[:, 0]], self.teacher.relation[rows[:, 1]]
+        return self.score.compose(head, relation)
 
 
 def differentiate(

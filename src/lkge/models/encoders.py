@@ -4,9 +4,7 @@ Neighbours of k entities stand one entity after the other: those of entity j are
 starts[j] to starts[j + 1], and a segment is the items of one entity.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -25,7 +23,7 @@ class Moments(NamedTuple):
     variance: Tensor
 
     @classmethod
-    def of(cls, rows: Tensor) -> Moments:
+    def of(cls, rows: Tensor) -> Self:
         """The moments of rows (n, d); no row at all has mean 0 and variance 1."""
         if not len(rows):
             return cls(rows.new_zeros(rows.shape[1]), rows.new_ones(rows.shape[1]))

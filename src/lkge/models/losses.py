@@ -1,7 +1,5 @@
 """Losses: what one is, their formulas, pure, and how strong N3 should be."""
 
-from __future__ import annotations
-
 import math
 from typing import Protocol
 
@@ -20,7 +18,6 @@ class Loss(Protocol):
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
         """Add the gradient of the mean loss of the batch; return that loss."""
-        ...
 
 
 class PerFactLoss(Loss, Protocol):
@@ -28,7 +25,6 @@ class PerFactLoss(Loss, Protocol):
 
     def add_squares(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
         """Add the squared gradient of the loss of each fact alone, Σ_b (∂loss_b/∂θ)²."""
-        ...
 
 
 class Distillation(Protocol):
@@ -44,7 +40,6 @@ class Distillation(Protocol):
         self, tables: Parameters, queries: Facts, weights: Tensor, gradient: Gradient
     ) -> float:
         """Add the gradient of the loss on queries (q, 2) of weights (q,); return that loss."""
-        ...
 
 
 def margin_loss(

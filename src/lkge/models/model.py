@@ -1,13 +1,11 @@
 """The model in training: parameters, score, loss, backend, and how rows are drawn."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import torch
 
-from lkge.backends import Backend, backend_for, loss_for, negatives_of
+from lkge.backends import Backend, backend_for, loss_for
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.models.losses import PerFactLoss, n3_by_degree
@@ -55,7 +53,7 @@ class Model:
     @property
     def negatives(self) -> int:
         """The negatives that the loss wants for each fact."""
-        return negatives_of(self.config)
+        return 0 if self.config.training.loss == "softmax" else self.config.training.negatives
 
     def drawn(self, snapshot: Snapshot) -> Parameters:
         """Random tables with a row for everything that exists in `snapshot`."""

@@ -4,15 +4,23 @@ where arrays of ids are placed.
 Tensors of the same shapes are used for moments of an optimizer, centres, weights and counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Places = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
+
+Part = TypeVar("Part")
 
 
 def placed(array: NDArray[Any], device: torch.device | str) -> Tensor:
@@ -32,20 +40,24 @@ def host(tensor: Tensor) -> NDArray[Any]:
 
 
 @dataclass
-class Parameters:
-    """Rows of entities, (n, …), of relations with their inverses, (2m, …), and of any other
-    parameters of a method, by name."""
+class Parts(Generic[Part]):
+    """What belongs to entities, to relations with their inverses, and to other parameters of a
+    method by name; iterated over in this order, the others by their names."""
 
-    entity: Tensor
-    relation: Tensor
-    extra: dict[str, Tensor] = field(default_factory=dict)
+    entity: Part
+    relation: Part
+    extra: dict[str, Part] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(
-            (self.entity, self.relation, *(self.extra[name] for name in sorted(self.extra)))
-        )
+    def __iter__(self) -> Iterator[Part]:
+        yield self.entity
+        yield self.relation
+        yield from (self.extra[name] for name in sorted(self.extra))
 
-    def map(self, function: Callable[..., Tensor], *others: Parameters) -> Parameters:
+
+class Parameters(Parts[Tensor]):
+    """Rows of entities, (n, …), of relations with their inverses, (2m, …), and of any others."""
+
+    def map(self, function: Callable[..., Tensor], *others: "Parameters") -> "Parameters":
         """`function` of the entity tensors, of the relation tensors, and of each other tensor."""
         return Parameters(
             function(self.entity, *(other.entity for other in others)),
@@ -56,7 +68,7 @@ class Parameters:
             },
         )
 
-    def grown_to(self, like: Parameters) -> Parameters:
+    def grown_to(self, like: "Parameters") -> "Parameters":
         """These rows first, then the rows of `like` that are not here yet."""
         return Parameters(
             torch.cat([self.entity, like.entity[len(self.entity) :]]),
@@ -66,15 +78,12 @@ class Parameters:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
         return self.entity.device
 
-    def to(self, device: torch.device | str) -> Parameters:
-        """The same on the given device."""
+    def to(self, device: torch.device | str) -> "Parameters":
         return self.map(lambda table: table.to(device))
 
-    def clone(self) -> Parameters:
-        """A copy with memory of its own."""
+    def clone(self) -> "Parameters":
         return self.map(torch.clone)
 
     @property
@@ -88,7 +97,7 @@ class Parameters:
         return {f"{prefix}.{name}": table for name, table in named.items()}
 
     @classmethod
-    def from_named(cls, tensors: Mapping[str, Tensor], prefix: str) -> Parameters:
+    def from_named(cls, tensors: Mapping[str, Tensor], prefix: str) -> Self:
         """The parameters that `named` stored under `prefix`."""
         start = f"{prefix}."
         found = {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
@@ -112,12 +121,10 @@ class RowGradient:
     touched: Tensor
 
     @classmethod
-    def like(cls, table: Tensor) -> RowGradient:
+    def like(cls, table: Tensor) -> Self:
         """No row touched yet."""
-        return cls(
-            values=torch.zeros_like(table),
-            touched=torch.zeros(len(table), dtype=torch.uint8, device=table.device),
-        )
+        touched = torch.zeros(len(table), dtype=torch.uint8, device=table.device)
+        return cls(torch.zeros_like(table), touched)
 
     def rows(self) -> Tensor:
         """Touched rows in ascending order, int64, shape (u,)."""
@@ -142,24 +149,14 @@ class RowGradient:
         self.touched[rows] = 0
 
 
-@dataclass
-class Gradient:
+class Gradient(Parts[RowGradient]):
     """The row gradients of all parameters."""
 
-    entity: RowGradient
-    relation: RowGradient
-    extra: dict[str, RowGradient] = field(default_factory=dict)
-
     @classmethod
-    def like(cls, tables: Parameters) -> Gradient:
+    def like(cls, tables: Parameters) -> Self:
         """No row touched yet."""
         return cls(
             RowGradient.like(tables.entity),
             RowGradient.like(tables.relation),
             {name: RowGradient.like(table) for name, table in tables.extra.items()},
-        )
-
-    def __iter__(self) -> Iterator[RowGradient]:
-        return iter(
-            (self.entity, self.relation, *(self.extra[name] for name in sorted(self.extra)))
         )

@@ -1,28 +1,23 @@
 """A frozen model that answers: ranks for evaluation, best answers for people."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.backends import Backend
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.models.parameters import Parameters, host, index
+from lkge.models.parameters import Doubles, Floats, Parameters, Places, host, index
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import Score
 
 CHUNK = 1 << 16
 """Facts ranked at a time."""
-
-Floats = NDArray[np.float32]
 
 
 class View(NamedTuple):
@@ -40,20 +35,17 @@ class Answer(NamedTuple):
     score: float
 
 
+@dataclass(frozen=True, kw_only=True)
 class Predictor(ABC):
     """What evaluation and people ask of a learned model, by name where names are known. It never
     changes."""
 
-    names: Names | None
+    names: Names | None = None
 
     @abstractmethod
-    def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownFacts
-    ) -> NDArray[np.float64]:
-        """The filtered realistic rank of each fact's object in each view, (n, views).
-
-        Realistic: the mean of the best and the worst rank that ties allow.
-        """
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Doubles:
+        """The filtered realistic rank of each fact's object in each view, (n, views): the mean of
+        the best and the worst rank that ties allow."""
 
     @abstractmethod
     def candidate_scores(self, subject: int, relation: int) -> Floats:
@@ -63,9 +55,9 @@ class Predictor(ABC):
     def fact_scores(self, facts: Facts) -> Floats:
         """The score of each fact, (k,)."""
 
-    @abstractmethod
     def with_names(self, names: Names) -> Self:
         """The same, speaking of entities and relations by name."""
+        return replace(self, names=names)
 
     def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
         """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
@@ -82,31 +74,23 @@ class Predictor(ABC):
 
 @dataclass(frozen=True)
 class TablePredictor(Predictor):
-    """Prepared tables, a score, and names when they are known.
-
-    `subject` (n, d) are the rows of entities that ask, `entity` (n, d) of those that answer; only
-    an encoder that looks at the query makes them differ.
-    """
+    """Prepared tables and a score. `subject` (n, d) are the rows of subjects, `entity` (n, d) those
+    of candidates; only an encoder that looks at the query makes them differ."""
 
     entity: Tensor
     relation: Tensor
     score: Score
     backend: Backend
-    names: Names | None = None
     subject: Tensor | None = None
 
     @classmethod
     def of(
         cls, tables: Parameters, score: Score, backend: Backend, names: Names | None = None
-    ) -> TablePredictor:
+    ) -> Self:
         """Freeze a copy of the tables, prepared for the score."""
         entity = _copied(score.prepare_entities(tables.entity), tables.entity)
         relation = _copied(score.prepare_relations(tables.relation), tables.relation)
-        return cls(entity, relation, score, backend, names)
-
-    def with_names(self, names: Names) -> Self:
-        """See `Predictor`."""
-        return replace(self, names=names)
+        return cls(entity, relation, score, backend, names=names)
 
     def queries(self, facts: Facts) -> Tensor:
         """compose(h, r) for each fact, (n, d)."""
@@ -116,33 +100,24 @@ class TablePredictor(Predictor):
             askers.index_select(0, rows[:, 0]), self.relation.index_select(0, rows[:, 1])
         )
 
-    def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownFacts
-    ) -> NDArray[np.float64]:
-        """See `Predictor`."""
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Doubles:
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
-        limits, until = zip(*views, strict=True)
         for start in range(0, len(facts), CHUNK):
             part = slice(start, start + CHUNK)
             grouped = GroupedQueries.of(facts[part])
-            candidates = Candidates.of(limits, until, grouped, answers)
+            candidates = Candidates.of(views, grouped.distinct, answers)
             above, equal = self.backend.rank_counts(
                 self.score, self.entity, self.queries(grouped.distinct), grouped, candidates
             )
             ranks[part] = grouped.as_given(above + (equal + 1) / 2)
         return ranks
 
-    def query_scores(self, queries: Facts) -> Floats:
-        """The score of every entity as the answer to each query (q, ≥ 2), (q, n)."""
-        return self.backend.scores(self.score, self.queries(queries), self.entity)
-
     def candidate_scores(self, subject: int, relation: int) -> Floats:
-        """See `Predictor`."""
-        scores: Floats = self.query_scores(np.array([[subject, relation]], dtype=np.int32))[0]
+        query = self.queries(np.array([[subject, relation]], dtype=np.int32))
+        scores: Floats = self.backend.scores(self.score, query, self.entity)[0]
         return scores
 
     def fact_scores(self, facts: Facts) -> Floats:
-        """See `Predictor`."""
         subjects, relations, objects = index(facts, self.entity.device).T
         askers = self.entity if self.subject is None else self.subject
         scores = self.score.score(askers[subjects], self.relation[relations], self.entity[objects])
@@ -154,11 +129,9 @@ class RelationEncoder(Protocol):
 
     def at(self, relation: int) -> TablePredictor:
         """A predictor for the queries of one relation; it has no names."""
-        ...
 
     def each(self, relations: Sequence[int]) -> Iterator[TablePredictor]:
         """`at` of each of some relations, in their order; several may be worked on together."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -166,33 +139,23 @@ class RelationPredictor(Predictor):
     """Asks an encoder for the tables of each query's relation."""
 
     encoder: RelationEncoder
-    names: Names | None = None
 
-    def with_names(self, names: Names) -> Self:
-        """See `Predictor`."""
-        return replace(self, names=names)
-
-    def ranks(
-        self, facts: Facts, views: Sequence[View], answers: KnownFacts
-    ) -> NDArray[np.float64]:
-        """See `Predictor`."""
+    def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Doubles:
         ranks = np.empty((len(facts), len(views)), dtype=np.float64)
         for part, predictor in self._divided(facts):
             ranks[part] = predictor.ranks(facts[part], views, answers)
         return ranks
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
-        """See `Predictor`."""
         return self.encoder.at(relation).candidate_scores(subject, relation)
 
     def fact_scores(self, facts: Facts) -> Floats:
-        """See `Predictor`."""
         scores = np.empty(len(facts), dtype=np.float32)
         for part, predictor in self._divided(facts):
             scores[part] = predictor.fact_scores(facts[part])
         return scores
 
-    def _divided(self, facts: Facts) -> Iterator[tuple[NDArray[np.int64], TablePredictor]]:
+    def _divided(self, facts: Facts) -> Iterator[tuple[Places, TablePredictor]]:
         """The places of the facts of each relation, and who answers them."""
         relations = np.unique(facts[:, 1]).tolist()
         for relation, predictor in zip(relations, self.encoder.each(relations), strict=True):
@@ -204,7 +167,7 @@ def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
     return prepared.clone() if prepared is rows else prepared
 
 
-def best_first(scores: Floats, k: int) -> NDArray[np.int64]:
+def best_first(scores: Floats, k: int) -> Places:
     """The places of the k highest scores, best first; of equal ones, the first comes first."""
     k = min(k, len(scores))
     worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf

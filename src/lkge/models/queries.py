@@ -1,21 +1,14 @@
-"""Facts grouped by their query, and the candidates of each query.
-
-Facts (s, r, ·) have the same query, whatever their object.
-"""
-
-from __future__ import annotations
+"""Facts grouped by their query (s, r, ·), and the candidates of each query."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
-
-Ints = NDArray[np.int32]
-Places = NDArray[np.int64]
+from lkge.models.parameters import Ints, Places
 
 
 class GroupedQueries(NamedTuple):
@@ -29,7 +22,7 @@ class GroupedQueries(NamedTuple):
     bounds: Places
 
     @classmethod
-    def of(cls, facts: Facts) -> GroupedQueries:
+    def of(cls, facts: Facts) -> Self:
         """Facts in any order."""
         given = np.lexsort((facts[:, 1], facts[:, 0]))
         facts = facts[given]
@@ -67,22 +60,12 @@ class Candidates(NamedTuple):
     until: Ints
 
     @classmethod
-    def of(
-        cls,
-        limits: Sequence[int],
-        until: Sequence[int],
-        queries: GroupedQueries,
-        answers: KnownFacts,
-    ) -> Candidates:
-        """The candidates in these views for these queries."""
-        return cls(
-            np.array(limits, dtype=np.int32),
-            *answers.lookup(queries.distinct[:, 0], queries.distinct[:, 1]),
-            answers.answers,
-            answers.since,
-            np.array(until, dtype=np.int32),
-        )
+    def of(cls, views: Sequence[tuple[int, int]], queries: Facts, answers: KnownFacts) -> Self:
+        """The candidates in views (limit, until) for distinct queries (q, ≥ 2)."""
+        limits, until = np.array(views, dtype=np.int32).T.copy()
+        starts, stops = answers.lookup(queries[:, 0], queries[:, 1])
+        return cls(limits, starts, stops, answers.answers, answers.since, until)
 
-    def at(self, part: slice) -> Candidates:
+    def at(self, part: slice) -> Self:
         """The same for some of the queries."""
         return self._replace(starts=self.starts[part], stops=self.stops[part])

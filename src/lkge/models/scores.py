@@ -4,11 +4,8 @@ Rows are real. Where coordinates are complex, the first half of a row holds thei
 second half their imaginary parts.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import ClassVar
 
 import torch
@@ -78,19 +75,15 @@ class Translation(Score):
     prepare_relations = prepare_entities
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
-        """h + r."""
         return head + relation
 
     def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
-        """t - r."""
         return tail - relation
 
     def relate(self, head: Tensor, tail: Tensor) -> Tensor:
-        """t - h."""
         return tail - head
 
     def identity(self, dim: int) -> Tensor:
-        """0."""
         return torch.zeros(dim)
 
 
@@ -100,11 +93,9 @@ class TransE(Translation):
     name = "transe"
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """-‖h + r - t‖₁."""
         return -(head + relation - tail).abs().sum(-1)
 
     def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
-        """-‖q - e‖₁."""
         return -torch.cdist(queries, entity, p=1)
 
 
@@ -114,8 +105,7 @@ class TransEL2(Translation):
     name = "transe-l2"
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """-‖h + r - t‖₂."""
-        return -norms(head + relation - tail)
+        return -lengths(head + relation - tail).squeeze(-1)
 
     def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
         """-‖q - e‖₂, from differences: a matrix product would lose the digits of near rows."""
@@ -136,20 +126,18 @@ class Bilinear(Score):
         """∂⟨start·x, t⟩/∂x, (…, d): the direction in which the score grows."""
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """⟨h·r, t⟩."""
         return (self.compose(head, relation) * tail).sum(-1)
 
     def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
-        """⟨q, e⟩."""
         return queries @ entity.T
 
     def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
         """Along ∂f/∂h, as long as t."""
-        return functional.normalize(self.towards(relation, tail), dim=-1) * _length(tail)
+        return functional.normalize(self.towards(relation, tail), dim=-1) * lengths(tail)
 
     def relate(self, head: Tensor, tail: Tensor) -> Tensor:
         """Along ∂f/∂r, as long as h and t in the mean."""
-        length = (_length(head) + _length(tail)) / 2
+        length = (lengths(head) + lengths(tail)) / 2
         return functional.normalize(self.towards(head, tail), dim=-1) * length
 
 
@@ -159,15 +147,12 @@ class DistMult(Bilinear):
     name = "distmult"
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
-        """h·r."""
         return head * relation
 
     def towards(self, start: Tensor, tail: Tensor) -> Tensor:
-        """start·t."""
         return start * tail
 
     def identity(self, dim: int) -> Tensor:
-        """1."""
         return torch.ones(dim)
 
 
@@ -177,12 +162,10 @@ class ComplexProduct(Score):
     reals = 2
 
     def compose(self, head: Tensor, relation: Tensor) -> Tensor:
-        """h·r."""
         return complex_product(head, relation)
 
     def identity(self, dim: int) -> Tensor:
-        """1."""
-        return complex_one(dim)
+        return torch.cat([torch.ones(dim // 2), torch.zeros(dim // 2)])
 
 
 class ComplEx(ComplexProduct, Bilinear):
@@ -206,11 +189,9 @@ class RotatE(ComplexProduct):
         return phases(rows)
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """-Σ |h·r - t|."""
         return -complex_abs(self.compose(head, relation) - tail).sum(-1)
 
     def candidates(self, queries: Tensor, entity: Tensor) -> Tensor:
-        """-Σ |q - e|."""
         return -complex_abs(queries[:, None] - entity).sum(-1)
 
     def decompose(self, relation: Tensor, tail: Tensor) -> Tensor:
@@ -222,9 +203,9 @@ class RotatE(ComplexProduct):
         return phases(conjugate_product(head, tail))
 
 
-SCORES: Mapping[str, type[Score]] = MappingProxyType(
-    {score.name: score for score in (TransE, TransEL2, DistMult, ComplEx, RotatE)}
-)
+SCORES: Mapping[str, type[Score]] = {
+    score.name: score for score in (TransE, TransEL2, DistMult, ComplEx, RotatE)
+}
 
 
 def score_named(name: str) -> Score:
@@ -279,17 +260,7 @@ def complex_abs(x: Tensor) -> Tensor:
     return squares.clamp(min=torch.finfo(x.dtype).tiny).sqrt()
 
 
-def norms(x: Tensor) -> Tensor:
-    """‖x‖₂ of rows (…, d); where it is zero, so is its gradient."""
-    values: Tensor = torch.linalg.vector_norm(x, dim=-1)
-    return values
-
-
-def complex_one(dim: int) -> Tensor:
-    """1 in each coordinate, (d,)."""
-    return torch.cat([torch.ones(dim // 2), torch.zeros(dim // 2)])
-
-
-def _length(rows: Tensor) -> Tensor:
-    """‖x‖₂, (…, 1)."""
-    return norms(rows).unsqueeze(-1)
+def lengths(rows: Tensor) -> Tensor:
+    """‖x‖₂ of rows (…, d), (…, 1); where it is zero, so is its gradient."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return norms

@@ -14,48 +14,40 @@ gradient of w‖δ‖² flows back through the same products:
 Every product is row-parallel with a fixed order of summation.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from numba import prange
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.backends.numba.distance import dot
-from lkge.backends.numba.jit import Scratch, parallel
-from lkge.backends.numba.updates import add_rows
+from lkge.backends.numba.jit import Buffered, parallel
+from lkge.backends.numba.updates import add_distinct
 from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.data.snapshots import Facts
-from lkge.models.parameters import Gradient, Parameters, RowGradient
+from lkge.models.parameters import Floats, Gradient, Ints, Parameters, Places
 from lkge.models.scores import Score
-
-Floats = NDArray[np.float32]
-Places = NDArray[np.int64]
 
 
 class Incidence(NamedTuple):
     """A sparse matrix of counts by compressed rows; rows and columns are places among members."""
 
     starts: Places
-    columns: NDArray[np.int32]
+    columns: Ints
     counts: Floats
 
     @classmethod
-    def of(cls, rows: Tensor, columns: Tensor, height: int, width: int) -> Incidence:
+    def of(cls, rows: Tensor, columns: Tensor, height: int, width: int) -> Self:
         """How often each pair of row and column is there."""
         keys, counts = np.unique((rows * width + columns).numpy(), return_counts=True)
         starts = np.searchsorted(keys, np.arange(height + 1) * width).astype(np.int64)
         return cls(starts, (keys % width).astype(np.int32), counts.astype(np.float32))
 
 
-class FusedAutoencoder(Autoencoder):
-    """`Autoencoder` of scores that are translations, on the CPU.
-
-    Relations r and r⁻¹ are members together, so their places are 2k and 2k + 1, as their ids are.
-    """
+class FusedAutoencoder(Buffered, Autoencoder):
+    """`Autoencoder` of scores that are translations, on the CPU. Relations r and r⁻¹ are members
+    together, so their places are 2k and 2k + 1, as their ids are."""
 
     def __init__(
         self, score: Score, facts: Facts, old: Parameters, past: Parameters, weight: Parameters
@@ -66,10 +58,8 @@ class FusedAutoencoder(Autoencoder):
         self.entity_entity = Incidence.of(subjects, self._objects, entities, entities)
         self.entity_relation = Incidence.of(subjects, labels, entities, relations)
         self.relation_entity = Incidence.of(labels, subjects, relations, entities)
-        self._scratch = Scratch()
 
     def add_to_members(self, tables: Parameters, gradient: Gradient) -> float:
-        """See `Autoencoder`."""
         entities = self._rows("entities", tables.entity, self.members.entity)
         relations = self._rows("relations", tables.relation, self.members.relation)
         entity_sums = self._scratch.take("entity sums", *entities.shape)
@@ -90,11 +80,11 @@ class FusedAutoencoder(Autoencoder):
         ]  # fmt: skip
         entity_flow, relation_flow = entities, relations
         _product(*self.relation_entity, entity_flow, 1.0, False, relation_sums)
-        _add(gradient.relation, self.members.relation, relation_sums)
+        add_distinct(gradient.relation, self.members.relation.numpy(), relation_sums)
         _subtract_mirror(relation_flow)
         _product(*self.entity_entity, entity_flow, -1.0, False, entity_sums)
         _product(*self.entity_relation, relation_flow, 1.0, True, entity_sums)
-        _add(gradient.entity, self.members.entity, entity_sums)
+        add_distinct(gradient.entity, self.members.entity.numpy(), entity_sums)
         return sum(losses)
 
     def _rows(self, name: str, table: Tensor, members: Tensor) -> Floats:
@@ -102,10 +92,6 @@ class FusedAutoencoder(Autoencoder):
         rows = self._scratch.take(name, len(members), table.shape[1])
         torch.index_select(table, 0, members, out=torch.from_numpy(rows))
         return rows
-
-
-def _add(part: RowGradient, members: Tensor, values: Floats) -> None:
-    add_rows(part.values.numpy(), part.touched.numpy(), members.numpy(), values)
 
 
 def _subtract_mirror(rows: Floats) -> None:
@@ -116,7 +102,7 @@ def _subtract_mirror(rows: Floats) -> None:
 
 @parallel
 def _product(
-    starts: Places, columns: NDArray[np.int32], counts: Floats, rows: Floats, scale: float,
+    starts: Places, columns: Ints, counts: Floats, rows: Floats, scale: float,
     add: bool, out: Floats,
 ) -> None:  # fmt: skip
     """out = scale · M·rows, or out += that. Four terms a pass spare traffic on `out`."""

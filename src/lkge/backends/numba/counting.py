@@ -6,18 +6,12 @@ of the target's are computed once more, in one order and with more digits, and r
 are those of exact products rounded to float32, and a target never loses to itself.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 
 from lkge.backends.numba.jit import inlined, parallel
+from lkge.models.parameters import Floats, Ints, Places
 from lkge.models.queries import Candidates
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
-Places = NDArray[np.int64]
 
 STRIP = 256
 """Scores that are counted together; only one with an undecided score is looked at more closely."""
@@ -43,12 +37,9 @@ def count_above(
     candidates: Candidates,
 ) -> tuple[Places, Places]:  # fmt: skip
     """How many candidates score higher than the target, and how many as high (itself included);
-    both (b, p).
-
-    Shapes: scores (q, n), targets (b,); the facts of question q are `bounds[q]` up to
-    `bounds[q + 1]`, bounds (q + 1,). Where slack (q,) is above zero, scores are products of queries
-    (q, d) and rows (n, d). A score that is not a number is as high as any other.
-    """
+    both (b, p). Shapes: scores (q, n), targets (b,); the facts of query q are `bounds[q]` up to
+    `bounds[q + 1]`. Where slack (q,) is above zero, scores are products of queries (q, d) and rows
+    (n, d). A score that is not a number is as high as any other."""
     limits, starts, stops, answers, since, until = candidates
     above = np.zeros((len(targets), len(limits)), dtype=np.int64)
     equal = np.zeros_like(above)

@@ -1,24 +1,22 @@
-"""Sums over the coordinates of two rows, and of rows, in vectors of eight to the last whole one.
+"""Sums over the coordinates of two rows, in vectors of eight to the last whole one; and the
+distances of queries to all candidates.
 
-Their order is written down here and does not depend on what a compiler makes of it, so that a
-result has the same bits wherever, whenever and into whatever it is compiled.
+The order of a sum is written down here and does not depend on what a compiler makes of it, so that
+a result has the same bits wherever, whenever and into whatever it is compiled.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-from lkge.backends.numba.jit import inlined
+from lkge.backends.numba.jit import inlined, parallel, serial
+from lkge.models.parameters import Floats
 
-Floats = NDArray[np.float32]
 Term = Callable[[Any, Sequence[Any]], Any]
 
 LANES, SUMS = 8, 4
@@ -26,6 +24,9 @@ LANES, SUMS = 8, 4
 
 VECTOR = ir.VectorType(ir.FloatType(), LANES)
 WORD = ir.IntType(64)
+
+L1, L2, MODULI = range(3)
+"""‖q - c‖₁, ‖q - c‖₂, and Σ |q - c| over complex coordinates."""
 
 
 def _absolute_difference(builder: Any, parts: Sequence[Any]) -> Any:
@@ -79,52 +80,21 @@ def _summed(builder: Any, addresses: Sequence[Any], vectors: Any, term: Term) ->
     return _lanes_sum(builder, builder.fadd(builder.fadd(one, two), builder.fadd(three, four)))
 
 
-def _sum_of_two(term: Term) -> Any:
-    @intrinsic
-    def sum_of_two(typing_context: Any, x: Any, y: Any, vectors: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _summed(builder, arguments[:2], arguments[2], term)
-
-        return types.float32(types.uintp, types.uintp, types.intp), generate
-
-    return sum_of_two
-
-
-def _sum_of_four(term: Term) -> Any:
-    @intrinsic
-    def sum_of_four(typing_context: Any, a: Any, b: Any, c: Any, d: Any, vectors: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _summed(builder, arguments[:4], arguments[4], term)
-
-        word = types.uintp
-        return types.float32(word, word, word, word, types.intp), generate
-
-    return sum_of_four
-
-
-@intrinsic
-def _vector_add_scaled(typing_context: Any, target: Any, x: Any, factor: Any, vectors: Any) -> Any:
-    """target += factor · x on `vectors` groups of eight float32 at two addresses."""
+def _sum_of(term: Term, parts: int) -> Any:
+    """The intrinsic for `_summed` with as many addresses as the term has parts, two or four."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        to, source = (builder.inttoptr(place, VECTOR.as_pointer()) for place in arguments[:2])
-        scale = spread(builder, arguments[2], VECTOR)
-        with cgutils.for_range(builder, arguments[3]) as loop:
-            place = builder.gep(to, [loop.index])
-            more = builder.load(builder.gep(source, [loop.index]), align=4)
-            before = builder.load(place, align=4)
-            builder.store(builder.fadd(before, builder.fmul(scale, more)), place, align=4)
-        return context.get_dummy_value()
+        return _summed(builder, arguments[:-1], arguments[-1], term)
 
-    return types.void(types.uintp, types.uintp, types.float32, types.intp), generate
+    signature = types.float32(*[types.uintp] * parts, types.intp)
 
+    def of_two(typing_context: Any, x: Any, y: Any, vectors: Any) -> Any:
+        return signature, generate
 
-def spread(builder: Any, value: Any, vector: Any) -> Any:
-    """A vector of that type with the value in every lane."""
-    undefined = ir.Constant(vector, ir.Undefined)
-    one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
-    return builder.shuffle_vector(one, undefined, mask)
+    def of_four(typing_context: Any, a: Any, b: Any, c: Any, d: Any, vectors: Any) -> Any:
+        return signature, generate
+
+    return intrinsic(of_two if parts == 2 else of_four)
 
 
 def _lanes_sum(builder: Any, vector: Any) -> Any:
@@ -139,10 +109,10 @@ def _lanes_sum(builder: Any, vector: Any) -> Any:
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
-_vector_l1 = _sum_of_two(_absolute_difference)
-_vector_squares = _sum_of_two(_squared_difference)
-_vector_dot = _sum_of_two(_product)
-_vector_moduli = _sum_of_four(_modulus_of_difference)
+_vector_l1 = _sum_of(_absolute_difference, 2)
+_vector_squares = _sum_of(_squared_difference, 2)
+_vector_dot = _sum_of(_product, 2)
+_vector_moduli = _sum_of(_modulus_of_difference, 4)
 
 
 @inlined
@@ -197,8 +167,30 @@ def moduli(x: Floats, a: int, y: Floats, b: int) -> np.float32:
 
 @inlined
 def add_scaled(target: Floats, a: int, factor: np.float32, x: Floats, b: int) -> None:
-    """target[a] += factor · x[b] for C-contiguous matrices of one width."""
-    width = x.shape[1]
-    _vector_add_scaled(_address(target, a, 0), _address(x, b, 0), factor, width // LANES)
-    for i in range(width // LANES * LANES, width):
+    """target[a] += factor · x[b]."""
+    for i in range(x.shape[1]):
         target[a, i] += factor * x[b, i]
+
+
+@serial
+def distances(kind: int, query: Floats, candidates: Floats) -> Floats:
+    """The distance of a query (1, d) to each candidate (n, d), (n,); on one thread and without a
+    lock, so that several queries can be answered at once."""
+    found = np.empty(len(candidates), dtype=np.float32)
+    for c in range(len(candidates)):
+        if kind == L1:
+            found[c] = l1(query, 0, candidates, c)
+        elif kind == L2:
+            found[c] = l2(query, 0, candidates, c)
+        else:
+            found[c] = moduli(query, 0, candidates, c)
+    return found
+
+
+@parallel
+def all_distances(kind: int, queries: Floats, candidates: Floats) -> Floats:
+    """`distances` of many queries (q, d), on all threads, (q, n)."""
+    found = np.empty((len(queries), len(candidates)), dtype=np.float32)
+    for q in prange(len(queries)):
+        found[q] = distances(kind, queries[q : q + 1], candidates)
+    return found

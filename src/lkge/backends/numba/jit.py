@@ -6,16 +6,16 @@ would have other last bits than the next. Sums that must be fast are written in 
 `lkge.backends.numba.distance`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar, cast
 
 import numba
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
+
+from lkge.models.parameters import Floats
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -42,20 +42,29 @@ def inlined(function: Function) -> Function:
 
 
 class Scratch:
-    """Named float32 buffers that live from step to step, so that a step allocates no memory.
-
-    An array taken under a name is valid until that name is taken again; it is not initialised.
-    Torch allocates the buffers at the start of a cache line: matrix products then have the same
-    bytes in every run."""
+    """Named float32 buffers that live from step to step, so that a step allocates no memory. One is
+    not initialised, and valid until its name is taken again. Torch allocates at the start of a
+    cache line: matrix products then have the same bytes in every run."""
 
     def __init__(self) -> None:
-        self._buffers: dict[str, NDArray[np.float32]] = {}
+        self._buffers: dict[str, Tensor] = {}
 
-    def take(self, name: str, *shape: int) -> NDArray[np.float32]:
-        """An uninitialised C-contiguous array of the given shape."""
+    def tensor(self, name: str, *shape: int) -> Tensor:
+        """An uninitialised contiguous tensor of the given shape."""
         size = math.prod(shape)
-        buffer = self._buffers.get(name)
-        if buffer is None or len(buffer) < size:
-            buffer = torch.empty(size).numpy()
-            self._buffers[name] = buffer
-        return buffer[:size].reshape(shape)
+        if name not in self._buffers or len(self._buffers[name]) < size:
+            self._buffers[name] = torch.empty(size)
+        return self._buffers[name][:size].view(shape)
+
+    def take(self, name: str, *shape: int) -> Floats:
+        """`tensor` as an array."""
+        array: Floats = self.tensor(name, *shape).numpy()
+        return array
+
+
+class Buffered:
+    """A loss with buffers of its own."""
+
+    @cached_property
+    def _scratch(self) -> Scratch:
+        return Scratch()

@@ -11,38 +11,24 @@ for its rows. Then threads work on rows: each row sums up the gradients of its f
 threads write to one row, and a sum has one order whatever the number of threads.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 
 from lkge.backends.numba.distance import dot, l1
-from lkge.backends.numba.jit import Scratch, inlined, parallel, serial
+from lkge.backends.numba.jit import Buffered, inlined, parallel, serial
 from lkge.backends.numba.updates import grouped
 from lkge.backends.torch_losses import MarginLoss
 from lkge.data.batches import Batch
-from lkge.models.parameters import Gradient, Parameters
-from lkge.models.scores import Score
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
-Places = NDArray[np.int64]
-Flags = NDArray[np.uint8]
+from lkge.models.parameters import Bytes, Flags, Floats, Gradient, Ints, Parameters, Places
 
 EPSILON = np.float32(1e-12)
 SUBJECT, OBJECT, CORRUPTION = 0, 1, 2
 
 
-class FusedMargin(MarginLoss):
+class FusedMargin(Buffered, MarginLoss):
     """`MarginLoss` of L1 TransE on the CPU; with adversarial weights it is its plain twin."""
 
-    def __init__(self, score: Score, margin: float, adversarial: float = 0.0) -> None:
-        super().__init__(score, margin, adversarial)
-        self._scratch = Scratch()
-
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
         if self.adversarial:
             return super().add_gradient(tables, batch, gradient)
         size, negatives = batch.corruptions.shape
@@ -80,23 +66,16 @@ class FusedMargin(MarginLoss):
         return unit, _normalise(table, rows, unit)
 
 
-@serial
 def _compact(used: Ints, num_entities: int) -> tuple[Places, Ints]:
     """The distinct entities among those `used` (B, k), ascending, and the place of each there."""
-    position = np.full(num_entities, -1, dtype=np.int32)
-    for entity in used.flat:
-        position[entity] = 0
-    entities = np.flatnonzero(position == 0)
-    for place in range(len(entities)):
-        position[entities[place]] = place
-    places = np.empty_like(used)
-    for b in range(len(used)):
-        for k in range(used.shape[1]):
-            places[b, k] = position[used[b, k]]
-    return entities, places
+    position = np.zeros(num_entities, dtype=np.int32)
+    position[used] = 1
+    entities = np.flatnonzero(position)
+    position[entities] = np.arange(len(entities))
+    return entities, position[used]
 
 
-def _items(active: Places, corrupt_object: NDArray[np.bool_]) -> Places:
+def _items(active: Places, corrupt_object: Flags) -> Places:
     """What an entity is in active facts (a,), as 4·fact + role, (a, 2 + K): subject, object, and
     corrupted subjects or objects."""
     corrupted = CORRUPTION + corrupt_object[active].astype(np.int64)
@@ -130,14 +109,12 @@ def _add_sign(x: Floats, a: int, y: Floats, b: int, weight: int, out: Floats, c:
 @parallel
 def _facts_pass(
     entity: Floats, relation: Floats, places: Ints, labels: Places,
-    corrupt_object: NDArray[np.bool_], margin: float, centres: Floats, gradients: Floats,
+    corrupt_object: Flags, margin: float, centres: Floats, gradients: Floats,
 ) -> Floats:  # fmt: skip
     """Fill, for each fact, the centres (t - r, h + r) that corrupted subjects and objects are
     compared with, (2B, d), and, where its loss is positive, the gradients on (h, t, r) in units
-    of 1/(K·B), (3B, d). Return the losses, (B,).
-
-    Rows have unit length. Those of a fact are `places` (B, 2 + K): subject, object, corruptions.
-    """
+    of 1/(K·B), (3B, d). Return the losses, (B,). Rows have unit length; those of a fact are
+    `places` (B, 2 + K): subject, object, corruptions."""
     size, negatives = corrupt_object.shape
     losses = np.empty(size, dtype=np.float32)
     for b in prange(size):
@@ -184,7 +161,7 @@ def _add_through_norm(
 @parallel
 def _entities_pass(
     entities: Places, unit: Floats, norm: Floats, starts: Ints, items: Places, centres: Floats,
-    on_facts: Floats, scale: np.float32, target: Floats, touched: Flags,
+    on_facts: Floats, scale: np.float32, target: Floats, touched: Bytes,
 ) -> None:  # fmt: skip
     """Each entity of the batch sums what its facts hold for it."""
     dim = unit.shape[1]
@@ -206,7 +183,7 @@ def _entities_pass(
 @serial
 def _relations_pass(
     relations: Places, unit: Floats, norm: Floats, labels: Places, active: Places,
-    on_facts: Floats, scale: np.float32, target: Floats, touched: Flags,
+    on_facts: Floats, scale: np.float32, target: Floats, touched: Bytes,
 ) -> None:  # fmt: skip
     """Each relation of the batch sums what its facts hold for it."""
     gradients = np.zeros_like(unit)

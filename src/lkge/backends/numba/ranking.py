@@ -7,25 +7,18 @@ distance from both sides:
     |‖q - c‖₁ - step·Σ|b_q - b_c|| ≤ error(q) + error(c).
 
 Only candidates whose bounds enclose the target's distance are compared in float32, so the ranks
-are those of a full float32 scan. Facts that ask the same question share its byte distances, and
-both queries and candidates are worked on in tiles that fit the caches.
+are those of a full float32 scan. Facts with the same query share its byte distances, and both
+queries and candidates are worked on in tiles that fit the caches.
 """
-
-from __future__ import annotations
 
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 
 from lkge.backends.numba.byte_distance import LANES, ROWS, STRIP, byte_distances, count_below
 from lkge.backends.numba.distance import l1
 from lkge.backends.numba.jit import inlined, parallel, rough
+from lkge.models.parameters import Bytes, Floats, Ints, Places
 from lkge.models.queries import Candidates
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
-Places = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 ROUNDING = np.float32(1e-5)
 """Relative error allowed for a float32 sum of distances, far above what one has."""
@@ -41,18 +34,17 @@ UNKNOWN = np.float32(-1)
 
 
 def count_ahead(
-    queries: Floats, question: Ints, rows: Floats, targets: Ints, candidates: Candidates
+    queries: Floats, numbers: Ints, rows: Floats, targets: Ints, candidates: Candidates
 ) -> tuple[Places, Places]:
-    """How many candidates are nearer than the target, and how many as near (itself included); both
-    (b, p). Shapes: queries (q, d), question (b,) ascending in 0 … q-1, rows (n, d), targets (b,).
-    """
+    """How many candidates are nearer than the target, and how many as near (itself included), both
+    (b, p). Shapes: queries (q, d), numbers (b,) ascending in 0 … q-1, rows (n, d), targets (b,)."""
     low, step = _grid(queries, rows)
     query_codes, query_errors = quantise(queries, low, step)
     codes, errors = quantise(rows, low, step)
-    distances = _own_distances(queries, question, rows, targets)
+    distances = _own_distances(queries, numbers, rows, targets)
     centre = distances / step
-    slack = query_errors[question] + 1 + ROUNDING * centre
-    bounds = np.searchsorted(question, np.arange(len(queries) + 1))
+    slack = query_errors[numbers] + 1 + ROUNDING * centre
+    bounds = np.searchsorted(numbers, np.arange(len(queries) + 1))
     order = np.argsort(candidates.limits, kind="stable")
     nearer = np.zeros((len(targets), len(order)), dtype=np.int64)
     equal = np.zeros_like(nearer)
@@ -67,11 +59,9 @@ def count_ahead(
 
 
 def _grid(queries: Floats, candidates: Floats) -> tuple[np.float32, np.float32]:
-    """A byte grid (low, step) over the bulk of all coordinates; outliers are clipped to it.
-
-    It reaches from candidates to queries even where both are constant, so that a distance is never
-    more steps than an int32 can count.
-    """
+    """A byte grid (low, step) over the bulk of all coordinates; outliers are clipped to it. It
+    reaches from candidates to queries even where both are constant, so that an int32 can count the
+    steps of every distance."""
     mean, deviation = _mean_and_deviation(candidates)
     centre, spread = np.float32(mean), max(4 * deviation, 1e-6)
     if len(queries):
@@ -117,10 +107,10 @@ def quantise(rows: Floats, low: np.float32, step: np.float32) -> tuple[Bytes, Fl
 
 
 @parallel
-def _own_distances(queries: Floats, question: Ints, candidates: Floats, targets: Ints) -> Floats:
+def _own_distances(queries: Floats, numbers: Ints, candidates: Floats, targets: Ints) -> Floats:
     out = np.empty(len(targets), dtype=np.float32)
     for b in prange(len(targets)):
-        out[b] = l1(queries, question[b], candidates, targets[b])
+        out[b] = l1(queries, numbers[b], candidates, targets[b])
     return out
 
 
@@ -130,10 +120,8 @@ def _count(
     bounds: Places, targets: Ints, distances: Floats, surely_nearer: Ints, surely_farther: Ints,
     limits: Ints, nearer: Places, equal: Places,
 ) -> None:  # fmt: skip
-    """Counts between consecutive ascending limits, nothing left out.
-
-    The facts of query q are `bounds[q]` up to `bounds[q + 1]`.
-    """
+    """Counts between consecutive ascending limits, nothing left out. The facts of query q are
+    `bounds[q]` up to `bounds[q + 1]`."""
     blocks = (len(queries) + QUERIES - 1) // QUERIES
     for block in prange(blocks):
         first = block * QUERIES

@@ -14,45 +14,34 @@ rows of Q (g, d) and the entities put in the rows of X (K, d), and it takes thre
 S (g, K) the gradient of the loss on the scores. Groups of one size are computed together.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 from numba import prange
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.backends.numba.distance import add_scaled, dot
-from lkge.backends.numba.jit import Scratch, parallel, serial
-from lkge.backends.numba.softmax import QueryGradient, add_scattered
-from lkge.backends.numba.updates import grouped
+from lkge.backends.numba.jit import Buffered, parallel, serial
+from lkge.backends.numba.softmax import QueryGradient
+from lkge.backends.numba.updates import add_scattered, grouped
 from lkge.backends.torch_losses import SampledSoftmaxLoss
 from lkge.data.batches import Batch
 from lkge.models.losses import log_weights
-from lkge.models.parameters import Gradient, Parameters
+from lkge.models.parameters import Bytes, Floats, Gradient, Ints, Parameters
 from lkge.models.scores import Bilinear
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
 
 BLOCK_BYTES = 4 << 20
 """Rows that are put in to groups computed together: about what the cache of a core holds."""
 
 
-class FusedSampledSoftmax(SampledSoftmaxLoss):
+class FusedSampledSoftmax(Buffered, SampledSoftmaxLoss):
     """`SampledSoftmaxLoss` of a bilinear score on the CPU."""
 
     score: Bilinear
 
-    def __init__(self, score: Bilinear, adversarial: float = 0.0, smoothing: float = 0.0) -> None:
-        super().__init__(score, adversarial, smoothing)
-        self._scratch = Scratch()
-
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
         add = self._add_own if batch.shared_by == 1 else self._add_shared
         return add(tables, batch, gradient)
 
@@ -61,9 +50,8 @@ class FusedSampledSoftmax(SampledSoftmaxLoss):
         facts = torch.from_numpy(batch.facts).long()
         head, tail = tables.entity[facts[:, 0]], tables.entity[facts[:, 2]]
         relation = tables.relation[facts[:, 1]]
-        centres = torch.cat(
-            [self.score.towards(relation, tail), self.score.compose(head, relation)]
-        )
+        heads, tails = self.score.towards(relation, tail), self.score.compose(head, relation)
+        centres = torch.cat([heads, tails])
         put_in, which = _scored(batch)
         slopes, on_centres = torch.empty(put_in.shape), torch.zeros_like(centres)
         loss = sampled_softmax(
@@ -84,18 +72,18 @@ class FusedSampledSoftmax(SampledSoftmaxLoss):
     def _add_shared(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
         """`add_gradient` where facts share corruptions of their objects."""
         size, sharing, dim = len(batch), batch.shared_by, tables.entity.shape[1]
-        queries = QueryGradient.of(self.score, tables, batch.facts, self._scratch)
+        queries = QueryGradient(self.score, tables, batch.facts, self._scratch)
         targets = tables.entity[torch.from_numpy(batch.facts[:, 2]).long()]
         put_in = np.ascontiguousarray(batch.corruptions[::sharing])
         negatives = put_in.shape[1]
-        on_targets, losses = self._buffer("on targets", *targets.shape), torch.empty(size)
+        on_targets, losses = self._scratch.tensor("on targets", *targets.shape), torch.empty(size)
         for groups, facts in _blocks(size, sharing, BLOCK_BYTES // (4 * negatives * dim)):
             drawn = put_in[groups].reshape(-1)
-            rows = self._buffer("shared rows", len(drawn), dim)
+            rows = self._scratch.tensor("shared rows", len(drawn), dim)
             torch.index_select(tables.entity, 0, torch.from_numpy(drawn), out=rows)
             rows = rows.view(-1, negatives, dim)
             asked = queries.vectors[facts].view(len(rows), -1, dim)
-            buffer = self._buffer("shared scores", *asked.shape[:2], negatives)
+            buffer = self._scratch.tensor("shared scores", *asked.shape[:2], negatives)
             scores = torch.bmm(asked, rows.mT, out=buffer)
             own = (queries.vectors[facts] * targets[facts]).sum(dim=1)
             losses[facts], on_own = self._differentiate(own, scores.view(-1, negatives), 1 / size)
@@ -107,9 +95,6 @@ class FusedSampledSoftmax(SampledSoftmaxLoss):
         queries.add_gradient(gradient)
         add_scattered(gradient.entity, batch.facts[:, 2], on_targets)
         return float(losses.mean(dtype=torch.float64))
-
-    def _buffer(self, name: str, *shape: int) -> Tensor:
-        return torch.from_numpy(self._scratch.take(name, *shape))
 
     def _differentiate(self, own: Tensor, scores: Tensor, weight: float) -> tuple[Tensor, Tensor]:
         """The losses (b,) of facts with scores `own` (b,), among corruptions with `scores` (b, K),
@@ -146,10 +131,8 @@ def sampled_softmax(
 ) -> float:  # fmt: skip
     """The mean over facts of `lkge.models.losses.sampled_softmax_loss`. Its slopes on the scores
     are written to `slopes` (B, 1 + K), its gradient on centres is added to `on_centres` (c, d).
-
-    Shapes: entity (n, d), centres (c, d), the places in these of all that is scored, first the
-    fact's own and then those put in, (B, 1 + K). No two facts share a centre.
-    """
+    Shapes: entity (n, d), centres (c, d); `put_in` and `which` are as `_scored` gives them. No two
+    facts share a centre."""
     facts, scored = put_in.shape
     losses = np.empty(facts, dtype=np.float64)
     for b in prange(facts):
@@ -188,7 +171,7 @@ def _weigh(negatives: Floats, adversarial: float) -> None:
 @parallel
 def add_to_entities(
     centres: Floats, put_in: Ints, which: Ints, slopes: Floats, on_entity: Floats,
-    touched: NDArray[np.uint8],
+    touched: Bytes,
 ) -> None:  # fmt: skip
     """Add Σ slope · centre to the gradient on each entity put in, (n, d), and mark it touched. The
     facts are taken entity by entity, so that threads never meet."""

@@ -5,22 +5,17 @@ computed there, become exponentials there, and are used up by two more products.
 (queries × candidates) is ever held.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.backends.numba.jit import Scratch
-from lkge.backends.numba.updates import add_rows, scatter
+from lkge.backends.numba.jit import Buffered, Scratch
+from lkge.backends.numba.updates import add_distinct, add_scattered, scatter
 from lkge.backends.torch_softmax import DistillationLoss, RelationPrediction, SoftmaxLoss
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts
-from lkge.models.parameters import Gradient, Parameters, RowGradient
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.queries import GroupedQueries
 from lkge.models.scores import Bilinear
 
@@ -30,40 +25,25 @@ STEP = 16
 """Rows of scores are this many floats apart, or a multiple: a whole line of the cache."""
 
 
-@dataclass(frozen=True)
 class QueryGradient:
-    """Queries (h, r, ·), q of them, as vectors h·r (q, d) of a bilinear score, and the gradient on
-    these vectors, to be filled in.
+    """Queries (h, r, ·) of facts (q, ≥ 2), whatever their objects, as vectors h·r (q, d), and the
+    gradient `on_vectors` (q, d), to be filled in: as f(h, r, t) = ⟨h·r, t⟩, a gradient g on h·r is
+    `towards(r, g)` on h and `towards(h, g)` on r."""
 
-    As f(h, r, t) = ⟨h·r, t⟩, a gradient g on the vector h·r is `towards(r, g)` on h and
-    `towards(h, g)` on r.
-    """
-
-    score: Bilinear
-    queries: Facts
-    head: Tensor
-    relation: Tensor
-    vectors: Tensor
-    on_vectors: Tensor
-
-    @classmethod
-    def of(
-        cls, score: Bilinear, tables: Parameters, queries: Facts, scratch: Scratch
-    ) -> QueryGradient:
-        """The queries of facts (q, ≥ 2), whatever their objects."""
+    def __init__(
+        self, score: Bilinear, tables: Parameters, queries: Facts, scratch: Scratch
+    ) -> None:
         rows = torch.from_numpy(queries).long()
-        head = tables.entity.index_select(0, rows[:, 0])
-        relation = tables.relation.index_select(0, rows[:, 1])
-        vectors = score.compose(head, relation)
-        on_vectors = torch.from_numpy(scratch.take("on queries", *vectors.shape))
-        return cls(score, queries, head, relation, vectors, on_vectors)
+        self.score, self.queries = score, queries
+        self.head = tables.entity.index_select(0, rows[:, 0])
+        self.relation = tables.relation.index_select(0, rows[:, 1])
+        self.vectors = score.compose(self.head, self.relation)
+        self.on_vectors = scratch.tensor("on queries", *self.vectors.shape)
 
     def factors(self) -> tuple[Tensor, Tensor]:
         """The gradient on heads and on relations, both (q, d)."""
-        return (
-            self.score.towards(self.relation, self.on_vectors),
-            self.score.towards(self.head, self.on_vectors),
-        )
+        towards = self.score.towards
+        return towards(self.relation, self.on_vectors), towards(self.head, self.on_vectors)
 
     def add_gradient(self, gradient: Gradient) -> None:
         """Add the gradient on heads and relations."""
@@ -72,24 +52,13 @@ class QueryGradient:
         add_scattered(gradient.relation, self.queries[:, 1], on_relation)
 
 
-def add_scattered(part: RowGradient, rows: NDArray[np.int32], values: Tensor) -> None:
-    """Add values (b, d) to rows (b,) that may repeat, one after the other."""
-    scatter(part.values.numpy(), rows, values.numpy())
-    part.touched[torch.from_numpy(rows).long()] = 1
-
-
-class FusedSoftmax(SoftmaxLoss):
+class FusedSoftmax(Buffered, SoftmaxLoss):
     """`SoftmaxLoss` by three matrix products, without a second copy of the scores; facts with the
     same query share one row of scores."""
 
     score: Bilinear
 
-    def __init__(self, score: Bilinear, smoothing: float = 0.0) -> None:
-        super().__init__(score, smoothing)
-        self._scratch = Scratch()
-
     def add_over_all(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `SoftmaxLoss`."""
         grouped, part, sample = GroupedQueries.of(batch.facts), gradient.entity, batch.sample
         candidates, on_candidates, importance = tables.entity, part.values, None
         targets = torch.from_numpy(grouped.targets).long()
@@ -99,7 +68,7 @@ class FusedSoftmax(SoftmaxLoss):
             on_candidates = torch.zeros_like(candidates)
             importance = torch.from_numpy(sample.importance)
             targets = torch.searchsorted(places, targets)
-        queries = QueryGradient.of(self.score, tables, grouped.distinct, self._scratch)
+        queries = QueryGradient(self.score, tables, grouped.distinct, self._scratch)
         loss = softmax_gradient(
             queries.vectors, candidates, torch.from_numpy(grouped.bounds), targets, self.smoothing,
             1 / len(batch), queries.on_vectors, on_candidates, self._scratch, importance,
@@ -107,17 +76,14 @@ class FusedSoftmax(SoftmaxLoss):
         if sample is None:
             part.touched.fill_(1)
         else:
-            add_rows(
-                part.values.numpy(), part.touched.numpy(), sample.entities, on_candidates.numpy()
-            )
+            add_distinct(part, sample.entities, on_candidates.numpy())
         queries.add_gradient(gradient)
         return loss
 
     def add_squares_over_all(self, tables: Parameters, batch: Batch, squares: Parameters) -> None:
-        """See `SoftmaxLoss`. The head of a fact is a candidate, too: its gradient is the sum of
-        the two."""
+        """The head of a fact is a candidate, too: its gradient is the sum of the two."""
         facts = torch.from_numpy(batch.facts).long()
-        queries = QueryGradient.of(self.score, tables, batch.facts, self._scratch)
+        queries = QueryGradient(self.score, tables, batch.facts, self._scratch)
         at_heads = torch.empty(len(facts), 1)
         for part, slopes in score_blocks(queries.vectors, tables.entity, self._scratch):
             sums, _ = _exponentiate(slopes)
@@ -133,25 +99,17 @@ class FusedSoftmax(SoftmaxLoss):
         scatter(squares.relation.numpy(), batch.facts[:, 1], on_relation.square().numpy())
 
 
-class FusedRelationPrediction(RelationPrediction):
-    """`RelationPrediction` by matrix products.
-
-    f(h, r', t) = ⟨q, r'⟩ with q = `towards(h, t)`, and a gradient g on q is `towards(g, t)` on h
-    and h·g on t.
-    """
+class FusedRelationPrediction(Buffered, RelationPrediction):
+    """`RelationPrediction` by matrix products: f(h, r', t) = ⟨q, r'⟩ with q = `towards(h, t)`, and
+    a gradient g on q is `towards(g, t)` on h and h·g on t."""
 
     score: Bilinear
 
-    def __init__(self, score: Bilinear, weight: float) -> None:
-        super().__init__(score, weight)
-        self._scratch = Scratch()
-
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
-        """See `Loss`."""
         facts = torch.from_numpy(batch.facts).long()
         head, tail = tables.entity[facts[:, 0]], tables.entity[facts[:, 2]]
         queries = self.score.towards(head, tail)
-        on_queries = torch.from_numpy(self._scratch.take("on queries", *queries.shape))
+        on_queries = self._scratch.tensor("on queries", *queries.shape)
         loss = softmax_gradient(
             queries, tables.relation, torch.arange(len(batch) + 1), facts[:, 1], 0.0,
             self.weight / len(batch), on_queries, gradient.relation.values, self._scratch,
@@ -162,24 +120,16 @@ class FusedRelationPrediction(RelationPrediction):
         return loss
 
 
-class FusedDistillation(DistillationLoss):
+class FusedDistillation(Buffered, DistillationLoss):
     """`DistillationLoss` by four matrix products."""
 
     score: Bilinear
 
-    def __init__(self, score: Bilinear, teacher: Parameters) -> None:
-        super().__init__(score, teacher)
-        self._scratch = Scratch()
-
     def add_gradient(
         self, tables: Parameters, queries: Facts, weights: Tensor, gradient: Gradient
     ) -> float:
-        """See `Distillation`."""
-        own = QueryGradient.of(self.score, tables, queries, self._scratch)
-        rows = torch.from_numpy(queries).long()
-        teaching = self.score.compose(
-            self.teacher.entity[rows[:, 0]], self.teacher.relation[rows[:, 1]]
-        )
+        own = QueryGradient(self.score, tables, queries, self._scratch)
+        teaching = self.queries(torch.from_numpy(queries).long())
         losses, known = torch.empty(len(queries)), len(self.teacher.entity)
         for part, slopes in score_blocks(own.vectors, tables.entity, self._scratch):
             wanted = _scores("wanted", teaching[part], self.teacher.entity, self._scratch)
@@ -208,7 +158,7 @@ def score_blocks(
 
 def _scores(name: str, queries: Tensor, candidates: Tensor, scratch: Scratch) -> Tensor:
     """queries @ candidates.T in the buffer of that name."""
-    buffer = torch.from_numpy(scratch.take(name, len(queries), _width(candidates)))
+    buffer = scratch.tensor(name, len(queries), _width(candidates))
     return torch.mm(queries, candidates.T, out=buffer[:, : len(candidates)])
 
 
@@ -231,17 +181,15 @@ def softmax_gradient(
 ) -> float:  # fmt: skip
     """The loss weight · Σ_b -Σ_e y_be log p_be, with p = softmax(queries @ candidates.T) and
     y_b = (1 - ε) on the target of b, and ε/n on every candidate. Where candidates are a sample, the
-    exponential of each is multiplied by its `importance` (n,).
-
-    The targets (b,) of query q are `bounds[q]` up to `bounds[q + 1]`, both int64: targets that
-    share a query share its softmax. The gradient on queries (q, d) is written to `on_queries`, that
-    on candidates (n, d) is added to `on_candidates`.
-    """
+    exponential of each is multiplied by its `importance` (n,). The targets (b,) of query q are
+    `bounds[q]` up to `bounds[q + 1]`, both int64. The gradient on queries (q, d) is written to
+    `on_queries`, that on candidates (n, d) is added to `on_candidates`."""
     loss, counts = 0.0, bounds.diff().float()
     for part, scores in score_blocks(queries, candidates, scratch):
         if importance is not None:
             scores.add_(importance.log())
-        at_targets = _at_targets(part, bounds, targets)
+        among = bounds[part.start : part.stop + 1]
+        at_targets = torch.repeat_interleave(among.diff()), targets[among[0] : among[-1]]
         of_targets = scores[at_targets].sum(dtype=torch.float64)
         sums, normalisers = _exponentiate(scores)
         loss += float(counts[part].double() @ normalisers.double() - (1 - smoothing) * of_targets)
@@ -258,11 +206,3 @@ def softmax_gradient(
         if importance is not None:
             loss -= smoothing * float(importance.log().mean() * counts.sum())
     return weight * loss
-
-
-def _at_targets(part: slice, bounds: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the targets of queries are in their block of scores, (b,) both: query q has those from
-    `bounds[q]` up to `bounds[q + 1]`."""
-    among = bounds[part.start : part.stop + 1].numpy()
-    rows = np.repeat(np.arange(len(among) - 1), np.diff(among))
-    return torch.from_numpy(rows), targets[among[0] : among[-1]]

@@ -1,21 +1,14 @@
 """Kernels on rows: updates of optimizers, sums of row gradients, and N3 and L2."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numba import prange
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.backends.numba.distance import dot
 from lkge.backends.numba.jit import parallel, serial
 from lkge.backends.torch_losses import RowPenalty
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
-Places = NDArray[np.int64]
-Flags = NDArray[np.uint8]
+from lkge.models.parameters import Bytes, Doubles, Floats, Ints, Places, RowGradient
 
 
 @parallel
@@ -77,7 +70,7 @@ def scatter(target: Floats, rows: Ints, values: Floats) -> None:
 
 
 @parallel
-def add_rows(gradient: Floats, touched: Flags, rows: Places, values: Floats) -> None:
+def add_rows(gradient: Floats, touched: Bytes, rows: Places, values: Floats) -> None:
     """Add `values` (u, d) to the given rows (u,), distinct, of a row gradient: they are touched."""
     for u in prange(len(rows)):
         touched[rows[u]] = 1
@@ -88,7 +81,7 @@ def add_rows(gradient: Floats, touched: Flags, rows: Places, values: Floats) -> 
 
 @parallel
 def add_and_clear(
-    source: Floats, source_touched: Flags, gradient: Floats, touched: Flags, rows: Places,
+    source: Floats, source_touched: Bytes, gradient: Floats, touched: Bytes, rows: Places,
     weight: float,
 ) -> None:  # fmt: skip
     """Add `weight` times the given rows (u,), distinct, of one row gradient to those of another,
@@ -104,7 +97,7 @@ def add_and_clear(
 
 
 @parallel
-def clear(gradient: Floats, touched: Flags, rows: Places) -> None:
+def clear(gradient: Floats, touched: Bytes, rows: Places) -> None:
     """Set the given rows of a row gradient to zero, untouched."""
     for u in prange(len(rows)):
         gradient[rows[u]] = 0
@@ -115,13 +108,10 @@ def clear(gradient: Floats, touched: Flags, rows: Places) -> None:
 def penalise(
     table: Floats, rows: Places, weights: Floats, reals: int, n3: float, l2: float,
     gradient: Floats,
-) -> NDArray[np.float64]:  # fmt: skip
-    """Add the gradient of w · Σ_k (n3 |x_k|³ + l2 |x_k|²) on each of the rows (u,), which are
-    distinct; return these sums without their weights w (u,).
-
-    Table and gradient are (n, d). Where a coordinate x_k is two `reals`, the first half of a row
-    has the real parts, the second half the imaginary parts.
-    """
+) -> Doubles:  # fmt: skip
+    """Add the gradient of w · Σ_k (n3 |x_k|³ + l2 |x_k|²) on each of the distinct rows (u,); return
+    these sums without their weights w (u,). Table and gradient are (n, d); where a coordinate x_k
+    is two `reals`, the first half of a row has the real parts."""
     cubic, square = np.float32(3 * n3), np.float32(2 * l2)
     least = np.finfo(np.float32).tiny
     size = table.shape[1] // reals
@@ -176,6 +166,17 @@ def grouped(rows: Ints, size: int) -> tuple[Ints, Ints]:
     return starts, order
 
 
+def add_distinct(part: RowGradient, rows: Places, values: Floats) -> None:
+    """Add values (u, d) to distinct rows (u,) of a gradient."""
+    add_rows(part.values.numpy(), part.touched.numpy(), rows, values)
+
+
+def add_scattered(part: RowGradient, rows: Ints, values: Tensor) -> None:
+    """Add values (b, d) to rows (b,) of a gradient that may repeat, one after the other."""
+    scatter(part.values.numpy(), rows, values.numpy())
+    part.touched[torch.from_numpy(rows).long()] = 1
+
+
 class FusedRowPenalty(RowPenalty):
     """`RowPenalty` on the CPU, in one pass over the rows."""
 
@@ -185,9 +186,8 @@ class FusedRowPenalty(RowPenalty):
         return torch.from_numpy(rows), torch.from_numpy(counts)
 
     def add_to_rows(self, table: Tensor, rows: Tensor, weights: Tensor, gradient: Tensor) -> Tensor:
-        """See `RowPenalty`."""
         losses = penalise(
-            table.numpy(), rows.numpy(), weights.numpy(), self.reals, self.n3, self.l2,
+            table.numpy(), rows.numpy(), weights.numpy(), self.score.reals, self.n3, self.l2,
             gradient.numpy(),
         )  # fmt: skip
         return torch.from_numpy(losses)

@@ -1,11 +1,11 @@
-"""All distances of a question, against numpy."""
+"""All distances of a query, against numpy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from lkge.backends.numba.scan import L1, L2, MODULI, all_distances, distances
+from lkge.backends.numba.distance import L1, L2, MODULI, all_distances, distances
 
 
 @pytest.mark.parametrize("p", [1, 2])
