@@ -60,8 +60,10 @@ def test_score_knows_what_is_known(client: TestClient) -> None:
     first, second = answered(client, "/score", {"facts": facts})["facts"]
     assert [first["subject"], first["relation"], first["object"]] == facts[0]
     assert (first["known"], second["known"]) == (True, False)
-    assert all(0 <= one["plausibility"] <= 1 for one in (first, second))
-    assert (first["score"] < second["score"]) == (first["plausibility"] < second["plausibility"])
+    curve = open_reader(learned).curve
+    for one in (first, second):
+        logit = curve.slope * one["score"] + curve.offset
+        assert one["plausibility"] == pytest.approx(1 / (1 + math.exp(-logit)), rel=1e-5)
 
 
 @pytest.mark.parametrize(

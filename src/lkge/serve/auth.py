@@ -45,7 +45,6 @@ class TokenAuth(HTTPMiddleware):
         self._token, self._open_reading = token, open_reading
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `HTTPMiddleware`."""
         authorization = Headers(scope=scope).get("authorization", "")
         self.check(scope["method"], scope["path"].rstrip("/"), authorization)
         await self.app(scope, receive, send)
@@ -83,7 +82,6 @@ class LoopbackHostCheck(HTTPMiddleware):
     """Refuses Host headers of other sites; protects against DNS rebinding."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `HTTPMiddleware`."""
         host = Headers(scope=scope).get("host", "")
         name = host if host.endswith("]") else host.rsplit(":", 1)[0]
         if name.lower() not in LOOPBACK_NAMES:
@@ -95,8 +93,6 @@ class SecurityHeaders(HTTPMiddleware):
     """Adds the security headers to each response."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `HTTPMiddleware`."""
-
         async def add_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(SECURITY_HEADERS)

@@ -16,8 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lkge.errors import DataError, LkgeError, UnknownName
 
 PROBLEM = "application/problem+json"
-MAX_FAULTS = 20
-"""Faults of one request that a problem lists."""
+MAX_FAULTS = 20  # faults of one request that a problem lists
 
 
 class Fault(BaseModel):
@@ -72,7 +71,6 @@ class HTTPMiddleware(ABC):
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -27,8 +27,7 @@ CHILD_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONUTF8": "1",
 }
-SECRETS = {"LKGE_TOKEN"}
-"""Environment variables that the child does not get."""
+SECRETS = {"LKGE_TOKEN"}  # environment variables that the child does not get
 NICENESS = 10
 MAX_LINE_BYTES = 1 << 20
 SECONDS_TO_STOP = 10.0

@@ -40,6 +40,7 @@ Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 OptionalName = Annotated[
     Name | None,
     pydantic.WithJsonSchema({"type": "string", "minLength": 1, "maxLength": limits.MAX_NAME}),
+    Field(json_schema_extra=_without_default),
 ]
 NewName = Annotated[Name, Field(pattern=VISIBLE)]
 NewRelation = Annotated[NewName, pydantic.AfterValidator(_not_inverse)]
@@ -70,13 +71,9 @@ class Query(RequestBody):
             "examples": [{"subject": "Paris", "relation": "capital of", "k": 5}],
         },
     )
-    subject: OptionalName = Field(
-        default=None, description="Predict objects.", json_schema_extra=_without_default
-    )
+    subject: OptionalName = Field(default=None, description="Predict objects.")
     relation: Name = Field(description=f"A relation; `{INVERSE}` after it means its inverse.")
-    object: OptionalName = Field(
-        default=None, description="Predict subjects.", json_schema_extra=_without_default
-    )
+    object: OptionalName = Field(default=None, description="Predict subjects.")
     k: AnswerCount = 10
     new_only: bool = Field(default=False, description="Leave out answers that are known facts.")
 

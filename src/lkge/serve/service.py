@@ -6,12 +6,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 from lkge.data.formats import Triple
-from lkge.serve import errors, jobs, learner, schemas
-from lkge.serve.entity_map import VersionView
+from lkge.serve import entity_map, errors, jobs, learner, schemas
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
 from lkge.serve.streams import ChangeSignal
@@ -24,8 +22,7 @@ from lkge.training.events import VersionPublished
 POLL_SECONDS = 1.0
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0
 """Seconds before a failed batch is retried: the first delay, doubled each time up to the last."""
-RECENT_JOBS = 20
-"""Number of finished jobs in the list of jobs."""
+RECENT_JOBS = 20  # finished jobs in the list of jobs
 
 T = TypeVar("T")
 
@@ -42,8 +39,8 @@ class ActiveVersion:
         self._compute_pool = ThreadPoolExecutor(threads, "compute")
         self._disk_pool = ThreadPoolExecutor(1, "disk")
         self._lock = asyncio.Lock()
-        self._versions: list[int] = store.versions()
-        self.view = self._open_newest()
+        self._versions = store.versions()
+        self.reader = self._open_newest()
 
     async def compute(self, task: Callable[[], T]) -> T:
         """Run a task that uses the processor in the compute threads."""
@@ -59,42 +56,41 @@ class ActiveVersion:
             versions = await self.use_disk(self._store.versions)
             if versions == self._versions:
                 return False
-            view = await self.use_disk(self._open_newest)
-            old, self.view, self._versions = self.view, view, versions
-            return old.reader.version != view.reader.version
+            reader = await self.use_disk(self._open_newest)
+            old, self.reader, self._versions = self.reader, reader, versions
+            entity_map.entity_map.cache_clear()
+            return old.version != reader.version
 
     def close(self) -> None:
         """Wait for running tasks and end the threads."""
         self._compute_pool.shutdown()
         self._disk_pool.shutdown()
 
-    def _open_newest(self) -> VersionView:
+    def _open_newest(self) -> Reader:
         reader = open_reader(self._store.folder)
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:
             reader.predict(subject=entities[0], relation=relations[0], k=1)
-        return VersionView(reader)
+        return reader
 
 
 class Service:
     """The state of the service on one event loop. The store on disk is the source of truth."""
 
-    def __init__(
-        self, store: Store, limits: Limits, child: learner.Learner, metrics: Metrics
-    ) -> None:
-        self.store, self.limits, self.metrics = store, limits, metrics
+    def __init__(self, store: Store, limits: Limits, child: learner.Learner) -> None:
+        self.store, self.limits = store, limits
         self.active = ActiveVersion(store, limits.threads)
         self.changes = ChangeSignal()
         self.queue = jobs.JobQueue()
         self._learner = child
         self._wake_learner = asyncio.Event()
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
-        metrics.add_gauges(self.health)
+        self.metrics = Metrics(self.health)
 
     @property
     def reader(self) -> Reader:
         """The active version. A request takes it once and keeps it to its end."""
-        return self.active.view.reader
+        return self.active.reader
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -117,8 +113,9 @@ class Service:
         if len(self.queue.jobs) >= self.limits.waiting_batches:
             detail = "too many batches wait to be learned"
             raise errors.overloaded(detail, 10 * self.limits.retry_seconds)
-        write = partial(inbox.accept, self.store, added, retracted, valid, "http")
-        batch = await self.active.use_disk(write)
+        batch = await self.active.use_disk(
+            lambda: inbox.accept(self.store, added, retracted, valid, "http")
+        )
         self.queue.add([batch])
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
         self._wake_learner.set()
@@ -172,7 +169,7 @@ class Service:
         numbers = await self.active.use_disk(self.store.batch_numbers)
         last = self.reader.manifest.last_batch
         if any(number > last and self.queue.get(number) is None for number in numbers):
-            self.queue.add(await self.active.use_disk(partial(inbox.waiting, self.store)))
+            self.queue.add(await self.active.use_disk(lambda: inbox.waiting(self.store)))
             self.queue.remove_learned(self.reader.manifest.last_batch)
             self.changes.notify()
 
@@ -186,7 +183,7 @@ class Service:
 
     async def _learn_waiting(self) -> None:
         """Run the learner once; it learns all batches of the store."""
-        if not await self.active.use_disk(partial(learner.is_unlocked, self.store)):
+        if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
             return
         self.queue.start()
         self.changes.notify()
