@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_similar_leaves_the_entity_itself_out(client: TestClient) -> None:
     )
 
 
-def test_score_knows_what_is_known(client: TestClient) -> None:
+def test_score_knows_what_is_known(client: TestClient, learned: Path) -> None:
     facts = [["City 03", "lies in", "Country 3"], ["City 03", "lies in", "City 03"]]
     first, second = answered(client, "/score", {"facts": facts})["facts"]
     assert [first["subject"], first["relation"], first["object"]] == facts[0]

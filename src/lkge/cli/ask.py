@@ -55,10 +55,8 @@ def predict(
     as_json: output.AsJson = False,
 ) -> None:
     """Complete facts: the best objects of a subject and relation, or the best subjects."""
-    from lkge.store.reader import open_reader
-
     queries = queries_of(subject, relation, object_, batch)
-    reader = open_reader(kg, version)
+    reader = grow.opened(kg, version)
     if new and not reader.store.options.known:
         raise SettingsError("--new needs the known facts, which this graph does not keep")
     answered = []
@@ -84,9 +82,7 @@ def similar(
     as_json: output.AsJson = False,
 ) -> None:
     """Find the entities whose embeddings point most nearly the same way."""
-    from lkge.store.reader import open_reader
-
-    reader = open_reader(kg, version)
+    reader = grow.opened(kg, version)
     found = reader.similar(entity, k)
     if as_json:
         answers = [each._asdict() for each in found]
@@ -106,10 +102,8 @@ def score(
     as_json: output.AsJson = False,
 ) -> None:
     """Judge facts: how plausible each is, from 0 to 1, and whether it is known."""
-    from lkge.store.reader import open_reader
-
     read = grow.read_files(files)
-    reader = open_reader(kg, version)
+    reader = grow.opened(kg, version)
     scored = [fact for facts in read for fact in scores_of(reader, facts)]
     if as_json:
         output.print_json({"version": reader.version, "facts": _trees(reader, scored)})

@@ -17,18 +17,12 @@ Name = Annotated[
     str, Argument(metavar="NAME", help="A name from `lkge datasets list`, a folder or a zip.")
 ]
 
-STATS_HEADINGS = {
-    "snapshot": "#",
-    "new_facts": "facts",
-    "train": "train",
-    "valid": "valid",
-    "test": "test",
-    "entities": "entities",
-    "new_entities": "new",
-    "relations": "relations",
-    "new_relations": "new",
-}
-"""Counts of a snapshot in the order of the table, and their short headings."""
+STATS = (
+    *("snapshot", "new_facts", "train", "valid", "test"),
+    *("entities", "new_entities", "relations", "new_relations"),
+)
+"""Counts of a snapshot in the order of the table."""
+SHORT = {"snapshot": "#", "new_facts": "facts", "new_entities": "new", "new_relations": "new"}
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, download and build growing graphs.")
 
@@ -113,6 +107,7 @@ def _print_stats(title: str, rows: Sequence[Mapping[str, int]], as_json: bool) -
     if as_json:
         output.print_json(rows)
         return
-    cells = [[f"{row[key]:,}" for key in STATS_HEADINGS] for row in rows]
+    cells = [[f"{row[key]:,}" for key in STATS] for row in rows]
+    columns = [SHORT.get(key, key) for key in STATS]
     note = "Facts are those that a snapshot adds; entities and relations those seen by then."
-    output.show(grids.grid_of(title, STATS_HEADINGS.values(), cells, note=note))
+    output.show(grids.grid_of(title, columns, cells, note=note))

@@ -23,6 +23,7 @@ from lkge.training import events as events_
 if TYPE_CHECKING:
     from lkge.data.facts import NamedFacts
     from lkge.data.formats import Triple
+    from lkge.store.reader import Reader
     from lkge.store.records import VersionRecord
 
 Folder = Annotated[Path, Argument(metavar="KG", help="The folder of a living graph.")]
@@ -145,6 +146,13 @@ def _show(records: Sequence[VersionRecord]) -> None:
 
 def _say_warnings(records: Iterable[VersionRecord]) -> None:
     output.say_warnings(warning for record in records for warning in record.warnings)
+
+
+def opened(kg: Path, version: int | None = None) -> Reader:
+    """A version of the graph for queries; default: the newest."""
+    from lkge.store.reader import open_reader
+
+    return open_reader(kg, version)
 
 
 def read_files(files: Iterable[Path]) -> list[NamedFacts]:

@@ -11,7 +11,7 @@ from typer import Argument, Exit, Option
 
 import lkge
 from lkge.cli import output
-from lkge.cli.grow import AtVersion, Folder, add_line, old_mrr
+from lkge.cli.grow import AtVersion, Folder, add_line, old_mrr, opened
 from lkge.reports import grids, text
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ Format = Literal["parquet", "npy", "tsv", "word2vec", "safetensors"]
 def log(kg: Folder, as_json: output.AsJson = False) -> None:
     """List the versions: when, what came, how well old and new facts are ranked, drift, time."""
     from lkge.store.inbox import waiting
-    from lkge.store.reader import open_reader
 
-    reader = open_reader(kg)
+    reader = opened(kg)
     if as_json:
         output.print_json(reader.log)
         return

@@ -48,19 +48,11 @@ def show_one(
         screen.print("It has no settings of its own.")
         return
     rows = [
-        (
-            f"method.{field['name']}",
-            _text(field["default"]),
-            ", ".join(map(_text, field["grid"])),
-            field["description"],
-        )
-        for field in settings
+        (f"method.{setting}", _text(default), ", ".join(map(_text, grid)), description)
+        for setting, default, description, grid in map(dict.values, settings)
     ]
-    output.show(
-        grids.grid_of(
-            "Settings", ("Setting", "Default", "lkge tune", "What it does"), rows, names=4
-        )
-    )
+    columns = ("Setting", "Default", "lkge tune", "What it does")
+    output.show(grids.grid_of("Settings", columns, rows, names=4))
     screen.print(f"Set one with: lkge run --method {name} --set {rows[0][0]}=VALUE")
 
 

@@ -5,9 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI
-from fastapi.staticfiles import StaticFiles
 from pydantic.json_schema import models_json_schema
-from starlette.responses import FileResponse
+from starlette import responses, staticfiles
 
 import lkge
 from lkge.serve import auth, errors, learner, routes
@@ -60,7 +59,7 @@ def create_app(
     for router in (routes.query, routes.browse, routes.ingest):
         app.include_router(router)
     app.add_api_route("/", _page, include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", staticfiles.StaticFiles(directory=STATIC), name="static")
     errors.add_error_handlers(app)
     _add_middleware(app, service, token, auth.is_loopback(host))
     _, problems = models_json_schema(
@@ -70,8 +69,8 @@ def create_app(
     return app
 
 
-async def _page() -> FileResponse:
-    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+async def _page() -> responses.FileResponse:
+    return responses.FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
 
 
 def _add_middleware(app: FastAPI, service: Service, token: str | None, loopback: bool) -> None:

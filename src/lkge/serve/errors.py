@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lkge.errors import DataError, LkgeError, UnknownName

@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -61,15 +61,15 @@ class Learner:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
-        self._process: Process | None = None
+        self._process: subprocess.Process | None = None
 
     async def events(self) -> AsyncIterator[Mapping[str, Any]]:
         """Start a child and yield its events until it ends; LearnerFailed if it fails."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={k: v for k, v in os.environ.items() if k not in SECRETS} | CHILD_ENVIRONMENT,
             limit=MAX_LINE_BYTES,
             process_group=0,

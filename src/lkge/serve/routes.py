@@ -30,6 +30,7 @@ async def _service(request: Request) -> Service:
 
 ServiceDep = Annotated[Service, Depends(_service)]
 """A parameter of this type receives the service of the application."""
+FINISHED = ("done", "failed")
 Number = Annotated[int, Path(ge=1, le=2**53 - 1, description="The number of the batch.")]
 Prefix = Annotated[
     str, Query(max_length=limits.MAX_NAME, description="Prefix of the names, case-insensitive.")
@@ -39,17 +40,17 @@ Prefix = Annotated[
 @query.post("/predict")
 async def predict(query: schemas.Query, service: ServiceDep) -> schemas.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    reader = service.reader
-    answers = await service.active.compute(lambda: _predict(reader, query))
-    return schemas.Predictions(version=reader.version, answers=answers)
+    version, answers = await service.active.query(lambda reader: _predict(reader, query))
+    return schemas.Predictions(version=version, answers=answers)
 
 
 @query.post("/predict/batch")
 async def predict_batch(batch: schemas.Queries, service: ServiceDep) -> schemas.BatchPredictions:
     """Several queries, answered by the same version. An unknown name in one fails all of them."""
-    reader = service.reader
-    results = await service.active.compute(lambda: [_predict(reader, q) for q in batch.queries])
-    return schemas.BatchPredictions(version=reader.version, results=results)
+    version, results = await service.active.query(
+        lambda reader: [_predict(reader, query) for query in batch.queries]
+    )
+    return schemas.BatchPredictions(version=version, results=results)
 
 
 def _predict(reader: Reader, query: schemas.Query) -> list[schemas.Prediction]:
@@ -59,19 +60,19 @@ def _predict(reader: Reader, query: schemas.Query) -> list[schemas.Prediction]:
 @query.post("/similar")
 async def similar(query: schemas.SimilarQuery, service: ServiceDep) -> schemas.SimilarEntities:
     """The entities whose embeddings have the highest cosine similarity."""
-    reader = service.reader
-    found = await service.active.compute(lambda: reader.similar(query.entity, query.k))
+    version, found = await service.active.query(
+        lambda reader: reader.similar(query.entity, query.k)
+    )
     entities = [schemas.SimilarEntity(**each._asdict()) for each in found]
-    return schemas.SimilarEntities(version=reader.version, entities=entities)
+    return schemas.SimilarEntities(version=version, entities=entities)
 
 
 @query.post("/score")
 async def score(query: schemas.ScoreQuery, service: ServiceDep) -> schemas.ScoredFacts:
     """How plausible given facts are, from 0 to 1, and whether they are known."""
-    reader = service.reader
-    scored = await service.active.compute(lambda: reader.score(query.facts))
+    version, scored = await service.active.query(lambda reader: reader.score(query.facts))
     facts = [schemas.ScoredFact(**each._asdict()) for each in scored]
-    return schemas.ScoredFacts(version=reader.version, facts=facts)
+    return schemas.ScoredFacts(version=version, facts=facts)
 
 
 @browse.get("/entities")
@@ -79,9 +80,8 @@ async def entities(
     service: ServiceDep, prefix: Prefix = "", limit: Annotated[int, Query(ge=1, le=100)] = 10
 ) -> schemas.Names:
     """Entities whose names start with `prefix`, in alphabetical order."""
-    reader = service.reader
-    names = await service.active.compute(lambda: reader.entities(prefix, limit))
-    return schemas.Names(version=reader.version, names=names)
+    version, names = await service.active.query(lambda reader: reader.entities(prefix, limit))
+    return schemas.Names(version=version, names=names)
 
 
 @browse.get("/relations")
@@ -89,9 +89,8 @@ async def relations(
     service: ServiceDep, prefix: Prefix = "", limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
 ) -> schemas.Names:
     """Relations whose names start with `prefix`, in alphabetical order."""
-    reader = service.reader
-    names = await service.active.compute(lambda: reader.relations(prefix, limit))
-    return schemas.Names(version=reader.version, names=names)
+    version, names = await service.active.query(lambda reader: reader.relations(prefix, limit))
+    return schemas.Names(version=version, names=names)
 
 
 @browse.get("/neighbourhood", responses=problem_responses(404))
@@ -101,8 +100,10 @@ async def neighbourhood(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> schemas.Neighbourhood:
     """Known facts of an entity, as subject and as object."""
-    reader = service.reader
-    return await service.active.compute(lambda: entity_map.neighbourhood(reader, entity, limit))
+    _, found = await service.active.query(
+        lambda reader: entity_map.neighbourhood(reader, entity, limit)
+    )
+    return found
 
 
 @browse.get("/map", name="entity_map")
@@ -114,8 +115,8 @@ async def map_(
     If the graph has more than `limit` entities: half are the entities with most facts, half are
     spread evenly from the oldest to the newest entity.
     """
-    reader = service.reader
-    return await service.active.compute(lambda: entity_map.entity_map(reader, limit))
+    _, found = await service.active.query(lambda reader: entity_map.entity_map(reader, limit))
+    return found
 
 
 @browse.get("/versions")
@@ -181,7 +182,7 @@ async def job_events(number: Number, service: ServiceDep) -> StreamingResponse:
     """The same as server-sent events named `job`, until the status is done or failed."""
     service.job(number)
     states = streams.events(
-        "job", lambda: service.job(number), service.changes, lambda job: job.is_finished
+        "job", lambda: service.job(number), service.changes, lambda job: job.status in FINISHED
     )
     return streams.response(states)
 

@@ -9,15 +9,13 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from lkge.data.formats import Triple
-from lkge.serve import entity_map, errors, jobs, learner, schemas
+from lkge.serve import entity_map, errors, jobs, learner, schemas, streams
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
-from lkge.serve.streams import ChangeSignal
-from lkge.store import inbox
+from lkge.store import inbox, records
 from lkge.store.reader import Reader, open_reader
-from lkge.store.records import ADD
 from lkge.store.versions import Store
-from lkge.training.events import VersionPublished
+from lkge.training import events
 
 POLL_SECONDS = 1.0
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0
@@ -42,9 +40,10 @@ class ActiveVersion:
         self._versions = store.versions()
         self.reader = self._open_newest()
 
-    async def compute(self, task: Callable[[], T]) -> T:
-        """Run a task that uses the processor in the compute threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._compute_pool, task)
+    async def query(self, task: Callable[[Reader], T]) -> tuple[int, T]:
+        """The active version, and the result of a task on it in the compute threads."""
+        reader, loop = self.reader, asyncio.get_running_loop()
+        return reader.version, await loop.run_in_executor(self._compute_pool, task, reader)
 
     async def use_disk(self, task: Callable[[], T]) -> T:
         """Run a task that waits for the disk in a thread of its own."""
@@ -80,7 +79,7 @@ class Service:
     def __init__(self, store: Store, limits: Limits, child: learner.Learner) -> None:
         self.store, self.limits = store, limits
         self.active = ActiveVersion(store, limits.threads)
-        self.changes = ChangeSignal()
+        self.changes = streams.ChangeSignal()
         self.queue = jobs.JobQueue()
         self._learner = child
         self._wake_learner = asyncio.Event()
@@ -128,13 +127,13 @@ class Service:
         if job is not None:
             return job
         for record in reversed(self.reader.log):
-            if record.batch == number and record.kind == ADD:
+            if record.batch == number and record.kind == records.ADD:
                 return jobs.done_job(record)
         raise errors.HTTPProblem(404, f"there is no job {number}")
 
     def jobs(self) -> list[schemas.Job]:
         """The queue and the last finished jobs; newest first."""
-        added = [record for record in self.reader.log if record.kind == ADD]
+        added = [record for record in self.reader.log if record.kind == records.ADD]
         done = [jobs.done_job(record) for record in added[-RECENT_JOBS:]]
         return [*reversed(self.queue.jobs), *reversed(done)]
 
@@ -193,16 +192,15 @@ class Service:
                 await self._apply(event)
         except learner.LearnerFailed as failure:
             error = str(failure)
-        await self._refresh()
-        if error is not None:
             self.metrics.failures.inc()
             self._retry_at = time.monotonic() + self._retry_delay
             self._retry_delay = min(2 * self._retry_delay, LAST_RETRY)
+        await self._refresh()
         self.queue.stop(error)
         self.changes.notify()
 
     async def _apply(self, event: Mapping[str, Any]) -> None:
-        if event.get("type") == VersionPublished.__name__:
+        if event.get("type") == events.VersionPublished.__name__:
             await self._refresh()
             self.queue.start()
         else:
