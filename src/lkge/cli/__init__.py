@@ -1,7 +1,5 @@
 """The command line: parse, one call, print. What is heavy is imported inside the commands."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper

@@ -1,13 +1,10 @@
 """`lkge datasets`: list, describe, download and build growing graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-from typer import Argument, Option
+from typer import Argument, Option, Typer, echo
 
 from lkge.cli import output
 from lkge.reports import grids
@@ -24,7 +21,7 @@ STATS = (
 """Counts of a snapshot in the order of the table."""
 SHORT = {"snapshot": "#", "new_facts": "facts", "new_entities": "new", "new_relations": "new"}
 
-app = typer.Typer(no_args_is_help=True, help="List, describe, download and build growing graphs.")
+app = Typer(no_args_is_help=True, help="List, describe, download and build growing graphs.")
 
 
 @app.command("list")
@@ -75,7 +72,7 @@ def fetch(
             bar.update(task, completed=done, total=total)
 
         place = catalog.fetch(name, url=url, progress=show_bytes)
-    typer.echo(f"{name} is in {place}")
+    echo(f"{name} is in {place}")
 
 
 @app.command()

@@ -16,15 +16,12 @@ from typer import Argument, Option
 import lkge
 from lkge.cli import output
 from lkge.cli.flags import config_from, takes_settings
-from lkge.errors import DataError, SettingsError
 from lkge.reports import grids, text
 from lkge.training import events as events_
 
 if TYPE_CHECKING:
     from lkge.data.facts import NamedFacts
-    from lkge.data.formats import Triple
-    from lkge.store.reader import Reader
-    from lkge.store.records import VersionRecord
+    from lkge.store import reader, records
 
 Folder = Annotated[Path, Argument(metavar="KG", help="The folder of a living graph.")]
 AtVersion = Annotated[
@@ -72,12 +69,14 @@ def init(
     output.require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
     facts = _together(files)
     if files and not facts:
-        raise DataError(f"there is no fact in {_names(files)}; leave out --from for an empty graph")
+        raise lkge.DataError(
+            f"there is no fact in {_names(files)}; leave out --from for an empty graph"
+        )
     if run is None:
         chosen = config_from(config, flags, preset, living=True)
         graph = lkge.init(kg, config=chosen, keep=keep, known=known)
     elif config is not None:
-        raise SettingsError(
+        raise lkge.SettingsError(
             "--from-run goes on with the settings of the run: "
             "leave out --config, and give single settings as flags"
         )
@@ -114,7 +113,7 @@ def add(
     The facts are on the disk before learning begins; after Ctrl-C or a crash `lkge add KG` goes on.
     """
     if events and as_json:
-        raise SettingsError("--events and --json both speak on stdout: leave one of them out")
+        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
     graph = lkge.open(kg)
     before = graph.version
     added, gone = _together(files), _together(retract)
@@ -139,16 +138,16 @@ def add_line(folder: Path) -> str:
     return shlex.join(["lkge", "add", str(folder)])
 
 
-def _show(records: Sequence[VersionRecord]) -> None:
-    output.show(*map(version_grid, records))
-    _say_warnings(records)
+def _show(learned: Sequence[records.VersionRecord]) -> None:
+    output.show(*map(version_grid, learned))
+    _say_warnings(learned)
 
 
-def _say_warnings(records: Iterable[VersionRecord]) -> None:
-    output.say_warnings(warning for record in records for warning in record.warnings)
+def _say_warnings(learned: Iterable[records.VersionRecord]) -> None:
+    output.say_warnings(warning for record in learned for warning in record.warnings)
 
 
-def opened(kg: Path, version: int | None = None) -> Reader:
+def opened(kg: Path, version: int | None = None) -> reader.Reader:
     """A version of the graph for queries; default: the newest."""
     from lkge.store.reader import open_reader
 
@@ -164,12 +163,12 @@ def read_files(files: Iterable[Path]) -> list[NamedFacts]:
     return read
 
 
-def _together(files: Iterable[Path] | None) -> list[Triple]:
+def _together(files: Iterable[Path] | None) -> list[tuple[str, str, str]]:
     """The facts of all files in order, each once."""
     return list(dict.fromkeys(fact for facts in read_files(files or []) for fact in facts))
 
 
-def version_grid(record: VersionRecord) -> grids.Grid:
+def version_grid(record: records.VersionRecord) -> grids.Grid:
     """All fields of a version, one a line."""
     known = "" if not record.known_facts else f"; {text.count(record.known_facts)} known"
     gone = "" if not record.retracted else f", {text.count(record.retracted)} retracted"
@@ -188,7 +187,7 @@ def version_grid(record: VersionRecord) -> grids.Grid:
     return grids.grid_of(f"Version {record.version}", columns, lines.items(), names=2, note=note)
 
 
-def old_mrr(record: VersionRecord) -> str:
+def old_mrr(record: records.VersionRecord) -> str:
     """MRR of the kept held-out facts of older versions, before and after."""
     after = text.number(record.mrr_old)
     before = record.mrr_old_before

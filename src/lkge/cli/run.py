@@ -13,7 +13,6 @@ from typer import Argument, Option
 import lkge
 from lkge.cli import output
 from lkge.cli.flags import config_from, given_as, option, takes_settings
-from lkge.errors import RunError, SettingsError
 
 
 @takes_settings
@@ -78,7 +77,7 @@ def _refuse_beside_resume(flags: Mapping[str, Any], **others: object) -> None:
     named = [name for name, value in others.items() if value is not None]
     given = [*map(given_as, flags), *map(option, named)]
     if given:
-        raise SettingsError(
+        raise lkge.SettingsError(
             f"--resume goes on with the settings of the run itself: leave out {', '.join(given)}"
         )
 
@@ -88,7 +87,7 @@ def _config_of(folder: Path) -> lkge.RunConfig:
 
     config = folder / "config.toml"
     if not config.is_file():
-        raise RunError(f"{folder}: not a run folder: it has no config.toml")
+        raise lkge.RunError(f"{folder}: not a run folder: it has no config.toml")
     return read_toml(config)
 
 
@@ -163,4 +162,4 @@ def results_of(folder: Path) -> list[lkge.Results]:
         return found
     else:
         remedy = "is it a folder of lkge run or lkge bench?"
-    raise RunError(f"{folder}: no {file.name} here: {remedy}")
+    raise lkge.RunError(f"{folder}: no {file.name} here: {remedy}")

@@ -15,9 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import lkge
 from lkge.data.files import held
-from lkge.errors import LkgeError
-from lkge.store.graph import LivingGraph
 from lkge.store.versions import WRITER_LOCK, Store
 from lkge.training.events import JsonLines
 
@@ -36,8 +35,8 @@ SECONDS_TO_STOP = 10.0
 def learn(folder: str) -> None:
     """The child process: learn all waiting batches, print events; exit code 1 on an error."""
     try:
-        LivingGraph(folder).learn_waiting(JsonLines(sys.stdout))
-    except (LkgeError, OSError) as error:
+        lkge.open(folder).learn_waiting(JsonLines(sys.stdout))
+    except (lkge.LkgeError, OSError) as error:
         sys.exit(f"error: {error}")
 
 
