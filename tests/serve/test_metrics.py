@@ -1,9 +1,25 @@
 from lkge.serve.metrics import BUCKETS, GAUGES, Metrics
 from lkge.serve.schemas import Health, Job
 
+HEALTH = Health(
+    status="ok",
+    version=7,
+    graph="",
+    method="",
+    dim=8,
+    entities=5,
+    relations=4,
+    facts=6,
+    waiting=3,
+    jobs=[
+        Job(id=number, status=status, accepted="", facts=1, retracted=0)
+        for number, status in ((1, "failed"), (2, "learning"), (3, "waiting"))
+    ],
+)
+
 
 def test_requests_and_latencies_are_in_the_text_format() -> None:
-    metrics = Metrics()
+    metrics = Metrics(lambda: HEALTH)
     metrics.requests.labels("POST", "/predict", 200).inc(2)
     for seconds in (0.004, 99.0):
         metrics.latency.labels("/predict").observe(seconds)
@@ -16,17 +32,11 @@ def test_requests_and_latencies_are_in_the_text_format() -> None:
 
 
 def test_gauges_follow_the_state_of_their_own_application() -> None:
-    jobs = [
-        Job(id=number, status=status, accepted="", facts=1, retracted=0)
-        for number, status in ((1, "failed"), (2, "learning"), (3, "waiting"))
-    ]
-    state = {"version": 7, "entities": 5, "relations": 4, "facts": 6, "waiting": 3, "dim": 8}
-    health = [Health(status="ok", graph="", method="", jobs=jobs, **state)]
-    metrics, other = Metrics(), Metrics()
-    metrics.add_gauges(lambda: health[0])
+    states = [HEALTH, HEALTH.model_copy(update={"version": 1})]
+    metrics, other = Metrics(lambda: states[0]), Metrics(lambda: states[1])
     values = dict(line.split() for line in metrics.text().splitlines() if line[:1] != "#")
     found = {name: float(values[name]) for name in GAUGES}
     assert list(found.values()) == [7, 5, 4, 6, 3, 1, 1]
-    health[0] = health[0].model_copy(update={"version": 8})
+    states[0] = HEALTH.model_copy(update={"version": 8})
     assert "\nlkge_version 8.0\n" in metrics.text()
-    assert "lkge_version" not in other.text()
+    assert "\nlkge_version 1.0\n" in other.text()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,15 @@ def test_similar_leaves_the_entity_itself_out(client: TestClient) -> None:
     )
 
 
-def test_score_knows_what_is_known(client: TestClient) -> None:
+def test_score_knows_what_is_known(client: TestClient, learned: Path) -> None:
     facts = [["City 03", "lies in", "Country 3"], ["City 03", "lies in", "City 03"]]
     first, second = answered(client, "/score", {"facts": facts})["facts"]
     assert [first["subject"], first["relation"], first["object"]] == facts[0]
     assert (first["known"], second["known"]) == (True, False)
-    assert all(0 <= one["plausibility"] <= 1 for one in (first, second))
-    assert (first["score"] < second["score"]) == (first["plausibility"] < second["plausibility"])
+    curve = open_reader(learned).curve
+    for one in (first, second):
+        logit = curve.slope * one["score"] + curve.offset
+        assert one["plausibility"] == pytest.approx(1 / (1 + math.exp(-logit)), rel=1e-5)
 
 
 @pytest.mark.parametrize(

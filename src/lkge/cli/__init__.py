@@ -1,7 +1,5 @@
 """The command line: parse, one call, print. What is heavy is imported inside the commands."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -11,27 +9,25 @@ import typer
 from typer.core import TyperGroup
 
 import lkge
-from lkge.cli import ask, bench, datasets, grow, keep, methods, report, run, tune
-from lkge.cli.output import INTERRUPTED, fail, say_error
-from lkge.errors import LkgeError
+from lkge.cli import ask, bench, datasets, grow, keep, methods, output, run
 
 
 class Commands(TyperGroup):
-    """Turns what a user can mend into one red line and exit code 2."""
+    """Prints an error that the user can correct as one red line, and ends with exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
             return super().invoke(ctx)
-        except LkgeError as error:
-            fail(str(error))
+        except lkge.LkgeError as error:
+            output.fail(str(error))
         except BrokenPipeError:
             raise
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            output.fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except KeyboardInterrupt:
-            say_error("stopped")
-            raise typer.Exit(INTERRUPTED) from None
+            output.say_error("stopped")
+            raise typer.Exit(output.INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -42,31 +38,18 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Living graphs": {
-        "init": grow.init,
-        "add": grow.add,
-        "log": keep.log,
-        "predict": ask.predict,
-        "similar": ask.similar,
-        "score": ask.score,
-        "check": keep.check,
-        "rollback": keep.rollback,
-        "export": keep.export,
-        "serve": keep.serve,
-    },
-    "Research": {
-        "run": run.command,
-        "report": report.command,
-        "bench": bench.command,
-        "tune": tune.command,
-    },
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Living graphs": (
+        *(grow.init, grow.add, keep.log, ask.predict, ask.similar, ask.score),
+        *(keep.check, keep.rollback, keep.export, keep.serve),
+    ),
+    "Research": (run.run, run.report, bench.bench, bench.tune),
 }
-"""Panel of `lkge --help` → its commands, in order."""
+"""Panel of `lkge --help` → its commands, in order; a command has the name of its function."""
 
 for panel, commands in PANELS.items():
-    for name, command in commands.items():
-        app.command(name, rich_help_panel=panel)(command)
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
 app.add_typer(methods.app, name="methods", rich_help_panel="Research")
 app.add_typer(datasets.app, name="datasets", rich_help_panel="Research")
 

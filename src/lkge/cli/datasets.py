@@ -1,71 +1,54 @@
 """`lkge datasets`: list, describe, download and build growing graphs."""
 
-from __future__ import annotations
-
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-from typer import Argument, Option
+from typer import Argument, Option, Typer, echo
 
-from lkge.cli.output import (
-    AsJson,
-    DataPath,
-    console,
-    print_json,
-    require_unused,
-    say_warnings,
-    show,
-)
-from lkge.reports.grids import grid_of
+from lkge.cli import output
+from lkge.reports import grids
 
 Growth = Literal["entity", "relation", "fact", "hybrid"]
 Name = Annotated[
     str, Argument(metavar="NAME", help="A name from `lkge datasets list`, a folder or a zip.")
 ]
 
-STATS_HEADINGS = {
-    "snapshot": "#",
-    "new_facts": "facts",
-    "train": "train",
-    "valid": "valid",
-    "test": "test",
-    "entities": "entities",
-    "new_entities": "new",
-    "relations": "relations",
-    "new_relations": "new",
-}
-"""Counts of a snapshot in the order of the table, and their short headings."""
+STATS = (
+    *("snapshot", "new_facts", "train", "valid", "test"),
+    *("entities", "new_entities", "relations", "new_relations"),
+)
+"""Counts of a snapshot in the order of the table."""
+SHORT = {"snapshot": "#", "new_facts": "facts", "new_entities": "new", "new_relations": "new"}
 
-app = typer.Typer(no_args_is_help=True, help="List, describe, download and build growing graphs.")
+app = Typer(no_args_is_help=True, help="List, describe, download and build growing graphs.")
 
 
 @app.command("list")
-def list_(data: DataPath = None, as_json: AsJson = False) -> None:
+def list_(data: output.DataPath = None, as_json: output.AsJson = False) -> None:
     """List the datasets that can be learned by name."""
     from lkge.data.catalog import list_datasets
 
     infos = list_datasets(data)
     if as_json:
-        print_json([dataclasses.asdict(info) for info in infos])
+        output.print_json(infos)
         return
     missing = not all(info.available for info in infos)
     note = "What has no place yet comes with `lkge datasets fetch NAME`." if missing else ""
     rows = [(info.name, info.description, info.place or "") for info in infos]
-    show(grid_of("Datasets", ("name", "description", "place"), rows, names=3, note=note))
+    output.show(
+        grids.grid_of("Datasets", ("name", "description", "place"), rows, names=3, note=note)
+    )
 
 
 @app.command()
-def stats(name: Name, data: DataPath = None, as_json: AsJson = False) -> None:
+def stats(name: Name, data: output.DataPath = None, as_json: output.AsJson = False) -> None:
     """Count entities, relations and facts, snapshot by snapshot."""
     from lkge.data import catalog
 
     graph = catalog.load(name, data)
     _print_stats(graph.name, catalog.stats(graph), as_json)
-    say_warnings(graph.warnings)
+    output.say_warnings(graph.warnings)
 
 
 @app.command()
@@ -76,11 +59,20 @@ def fetch(
     ] = None,
 ) -> None:
     """Download a dataset, check it, and keep it in the cache."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
     from lkge.data import catalog
 
-    with _download_bar(name) as progress:
-        place = catalog.fetch(name, url=url, progress=progress)
-    typer.echo(f"{name} is in {place}")
+    columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    screen = output.console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(name, total=None)
+
+        def show_bytes(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        place = catalog.fetch(name, url=url, progress=show_bytes)
+    echo(f"{name} is in {place}")
 
 
 @app.command()
@@ -92,40 +84,27 @@ def build(
     out: Annotated[Path, Option(help="The folder to make.")],
     snapshots: Annotated[int, Option(help="How many snapshots to cut.", min=1)] = 5,
     seed: Annotated[int, Option(help="The same seed cuts the same snapshots.", min=0)] = 0,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Cut any graph into growing snapshots, as the paper does."""
-    from lkge.data.catalog import stats
-    from lkge.data.facts import read_facts
-    from lkge.data.folders import write_growing_graph
+    from lkge.data import catalog, facts, folders
     from lkge.data.growth import build_growing_graph
 
-    require_unused(out, "name another folder with --out")
-    facts = read_facts(source)
-    columns = (facts.subjects, facts.relations, facts.objects)
+    output.require_unused(out, "name another folder with --out")
+    read = facts.read_facts(source)
+    columns = (read.subjects, read.relations, read.objects)
     name = out.resolve().name
     graph = build_growing_graph(*columns, growth=growth, snapshots=snapshots, seed=seed, name=name)
-    write_growing_graph(graph, out)
-    _print_stats(f"{graph.name}, in {out}", stats(graph), as_json)
-    say_warnings([*facts.warnings, *graph.warnings])
+    folders.write_growing_graph(graph, out)
+    _print_stats(f"{graph.name}, in {out}", catalog.stats(graph), as_json)
+    output.say_warnings([*read.warnings, *graph.warnings])
 
 
 def _print_stats(title: str, rows: Sequence[Mapping[str, int]], as_json: bool) -> None:
     if as_json:
-        print_json(rows)
+        output.print_json(rows)
         return
-    cells = [[f"{row[key]:,}" for key in STATS_HEADINGS] for row in rows]
+    cells = [[f"{row[key]:,}" for key in STATS] for row in rows]
+    columns = [SHORT.get(key, key) for key in STATS]
     note = "Facts are those that a snapshot adds; entities and relations those seen by then."
-    show(grid_of(title, STATS_HEADINGS.values(), cells, note=note))
-
-
-@contextmanager
-def _download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on a terminal's stderr; it is told the bytes so far and, where known, in all."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
-    columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    screen = console(stderr=True)
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    output.show(grids.grid_of(title, columns, cells, note=note))

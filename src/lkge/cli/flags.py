@@ -1,7 +1,5 @@
 """Settings on the command line: a flag for the common ones, and `--set` for all."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import tomllib
@@ -56,17 +54,17 @@ def takes_settings(command: Command, *, leave_out: frozenset[str] = frozenset())
     names = [name for name in COMMON if name not in leave_out]
 
     @functools.wraps(command)
-    def with_flags(*, context: typer.Context, assignments: list[str] | None, **given: Any) -> None:
+    def with_flags(*, assignments: list[str] | None, **given: Any) -> None:
         flags = {name: given.pop(name) for name in names}
         flags = {name: value for name, value in flags.items() if value is not None}
         command(flags=flags | assigned(assignments or []), **given)
 
     own = inspect.signature(command, eval_str=True).parameters.values()
+    added = {name: _flag(name) for name in names} | {"assignments": Assignments}
+    keyword = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
     parameters = [
-        _keyword("context", typer.Context, default=inspect.Parameter.empty),
         *(parameter for parameter in own if parameter.name != "flags"),
-        *(_keyword(name, _flag(name)) for name in names),
-        _keyword("assignments", Assignments),
+        *(keyword(name, default=None, annotation=kind) for name, kind in added.items()),
     ]
     with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_flags.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -103,11 +101,6 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def _keyword(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
 def _flag(name: str) -> Any:

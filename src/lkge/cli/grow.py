@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import shlex
 import sys
@@ -14,19 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+import lkge
 from lkge.cli import output
 from lkge.cli.flags import config_from, takes_settings
-from lkge.cli.output import AsJson, Quiet, print_json, say, say_warnings, show
-from lkge.errors import DataError, SettingsError
-from lkge.reports import text
-from lkge.reports.grids import Grid, grid_of
+from lkge.reports import grids, text
+from lkge.training import events as events_
 
 if TYPE_CHECKING:
     from lkge.data.facts import NamedFacts
-    from lkge.data.formats import Triple
-    from lkge.store.graph import LivingGraph
-    from lkge.store.records import VersionRecord
-    from lkge.training.events import Listener
+    from lkge.store import reader, records
 
 Folder = Annotated[Path, Argument(metavar="KG", help="The folder of a living graph.")]
 AtVersion = Annotated[
@@ -67,24 +62,35 @@ def init(
         bool, Option(help="Keep the known facts, to mark answers and to leave them out.")
     ] = True,
     valid: Valid = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Make a living graph in a new folder: empty, from facts, or from a finished run."""
     output.require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
     facts = _together(files)
     if files and not facts:
-        raise DataError(f"there is no fact in {_names(files)}; leave out --from for an empty graph")
-    graph = _begun(kg, run, data, preset, config, flags, keep=keep, known=known)
+        raise lkge.DataError(
+            f"there is no fact in {_names(files)}; leave out --from for an empty graph"
+        )
+    if run is None:
+        chosen = config_from(config, flags, preset, living=True)
+        graph = lkge.init(kg, config=chosen, keep=keep, known=known)
+    elif config is not None:
+        raise lkge.SettingsError(
+            "--from-run goes on with the settings of the run: "
+            "leave out --config, and give single settings as flags"
+        )
+    else:
+        graph = lkge.init(kg, run=run, data=data, preset=preset, keep=keep, known=known, **flags)
     if files:
         with _learning(graph, quiet) as listener:
             graph.add(facts, valid=valid, source=_names(files), listener=listener)
     if as_json:
-        log = [dataclasses.asdict(record) for record in graph.log()]
-        print_json({"folder": str(kg), "settings": graph.config.to_dict(), "log": log})
+        settings = graph.config.to_dict()
+        output.print_json({"folder": str(kg), "settings": settings, "log": graph.log()})
         return
     _show(graph.log()[1:])
-    say(f"{kg} is made. To add facts: {add_line(kg)} FILE…")
+    output.say(f"{kg} is made. To add facts: {add_line(kg)} FILE…")
 
 
 def add(
@@ -99,20 +105,18 @@ def add(
     events: Annotated[
         bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
     ] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Learn new facts and publish them as the next version. Without a file: learn what waits.
 
     The facts are on the disk before learning begins; after Ctrl-C or a crash `lkge add KG` goes on.
     """
-    from lkge import living
-
     if events and as_json:
-        raise SettingsError("--events and --json both speak on stdout: leave one of them out")
-    graph = living.open(kg)
+        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
+    graph = lkge.open(kg)
     before = graph.version
-    added, gone = (_together(given) for given in (files, retract))
+    added, gone = _together(files), _together(retract)
     with _learning(graph, quiet, events) as listener:
         if files or retract:
             source = _names([*(files or []), *(retract or [])])
@@ -121,12 +125,12 @@ def add(
             graph.learn_waiting(listener)
     learned = [record for record in graph.log() if record.version > before]
     if as_json:
-        print_json([dataclasses.asdict(record) for record in learned])
+        output.print_json(learned)
         _say_warnings(learned)
     elif not events:
         _show(learned)
         if not learned:
-            say("Nothing waits to be learned.")
+            output.say("Nothing waits to be learned.")
 
 
 def add_line(folder: Path) -> str:
@@ -134,54 +138,38 @@ def add_line(folder: Path) -> str:
     return shlex.join(["lkge", "add", str(folder)])
 
 
-def _begun(
-    kg: Path,
-    run: Path | None,
-    data: Path | None,
-    preset: str | None,
-    config: Path | None,
-    flags: Mapping[str, Any],
-    **options: Any,
-) -> LivingGraph:
-    """A new graph: empty, or with what a run has learned."""
-    from lkge import living
-
-    if run is None:
-        chosen = config_from(config, flags, preset, living=True)
-        return living.init(kg, config=chosen, **options)
-    if config is not None:
-        raise SettingsError(
-            "--from-run goes on with the settings of the run: "
-            "leave out --config, and give single settings as flags"
-        )
-    return living.init(kg, run=run, data=data, preset=preset, **options, **flags)
+def _show(learned: Sequence[records.VersionRecord]) -> None:
+    output.show(*map(version_grid, learned))
+    _say_warnings(learned)
 
 
-def _show(records: Sequence[VersionRecord]) -> None:
-    show(*map(version_grid, records))
-    _say_warnings(records)
+def _say_warnings(learned: Iterable[records.VersionRecord]) -> None:
+    output.say_warnings(warning for record in learned for warning in record.warnings)
 
 
-def _say_warnings(records: Iterable[VersionRecord]) -> None:
-    say_warnings(warning for record in records for warning in record.warnings)
+def opened(kg: Path, version: int | None = None) -> reader.Reader:
+    """A version of the graph for queries; default: the newest."""
+    from lkge.store.reader import open_reader
+
+    return open_reader(kg, version)
 
 
 def read_files(files: Iterable[Path]) -> list[NamedFacts]:
-    """The facts of each file; what the readers found worth telling is said."""
+    """The facts of each file; warnings are printed."""
     from lkge.data.facts import read_facts
 
     read = [read_facts(file) for file in files]
-    say_warnings(warning for facts in read for warning in facts.warnings)
+    output.say_warnings(warning for facts in read for warning in facts.warnings)
     return read
 
 
-def _together(files: Iterable[Path] | None) -> list[Triple]:
+def _together(files: Iterable[Path] | None) -> list[tuple[str, str, str]]:
     """The facts of all files in order, each once."""
     return list(dict.fromkeys(fact for facts in read_files(files or []) for fact in facts))
 
 
-def version_grid(record: VersionRecord) -> Grid:
-    """All there is to say of one version, line by line."""
+def version_grid(record: records.VersionRecord) -> grids.Grid:
+    """All fields of a version, one a line."""
     known = "" if not record.known_facts else f"; {text.count(record.known_facts)} known"
     gone = "" if not record.retracted else f", {text.count(record.retracted)} retracted"
     lines = {
@@ -193,16 +181,17 @@ def version_grid(record: VersionRecord) -> Grid:
         "drift": f"{text.number(record.drift)}, {text.count(record.touched)} old rows moved",
         "time": f"{text.duration(record.seconds)}, {text.count(record.epochs)} epochs",
     }
-    note = f"MRR of held-out facts, among {text.count(record.candidates)} entities."
+    ranked = f"MRR of held-out facts, among {text.count(record.candidates)} entities."
     columns = ("", text.printable(record.source))
-    title = f"Version {record.version}"
-    return grid_of(title, columns, lines.items(), names=2, note=note if record.candidates else "")
+    note = ranked if record.candidates else ""
+    return grids.grid_of(f"Version {record.version}", columns, lines.items(), names=2, note=note)
 
 
-def old_mrr(record: VersionRecord) -> str:
+def old_mrr(record: records.VersionRecord) -> str:
     """MRR of the kept held-out facts of older versions, before and after."""
-    known = [mrr for mrr in (record.mrr_old_before,) if not math.isnan(mrr)]
-    return " → ".join(map(text.number, [*known, record.mrr_old]))
+    after = text.number(record.mrr_old)
+    before = record.mrr_old_before
+    return after if math.isnan(before) else f"{text.number(before)} → {after}"
 
 
 def _grown(new: int, total: int) -> str:
@@ -210,21 +199,24 @@ def _grown(new: int, total: int) -> str:
 
 
 @contextmanager
-def _learning(graph: LivingGraph, quiet: bool, events: bool = False) -> Iterator[Listener]:
-    """The listener of the events; Ctrl-C ends the command and says how to go on."""
+def _learning(
+    graph: lkge.LivingGraph, quiet: bool, events: bool = False
+) -> Iterator[events_.Listener]:
+    """The listener of the events; Ctrl-C ends the command and prints how to continue."""
     from lkge.store.inbox import waiting
-    from lkge.training.events import JsonLines
+
+    def advice() -> str:
+        if not waiting(graph.store):
+            return "No facts were accepted."
+        return f"The facts are kept. To go on: {add_line(graph.store.folder)}"
 
     screen, patience = output.console(stderr=True), graph.config.training.patience
-    try:
+    with output.stoppable(advice):
         if events:
-            yield JsonLines(sys.stdout)
+            yield events_.JsonLines(sys.stdout)
         else:
             with output.progress(screen, patience, quiet) as listener:
                 yield listener
-    except KeyboardInterrupt:
-        kept = f"The facts are kept. To go on: {add_line(graph.store.folder)}"
-        output.stopped(kept if waiting(graph.store) else "No facts were accepted.")
 
 
 def _names(files: Sequence[Path]) -> str:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
-from lkge.cli.grow import AtVersion, Folder, add_line, old_mrr
-from lkge.cli.output import AsJson, print_json, say, show
-from lkge.reports import text
-from lkge.reports.grids import Cell, Row, grid_of
+import lkge
+from lkge.cli import output
+from lkge.cli.grow import AtVersion, Folder, add_line, old_mrr, opened
+from lkge.reports import grids, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lkge.store.checking import Damage
     from lkge.store.records import VersionRecord
     from lkge.store.versions import Store
@@ -27,18 +24,16 @@ LOG_COLUMNS = (
     *("#", "when", "what", "facts", "new entities/ relations"),
     *("MRR new", "MRR old", "drift", "time"),
 )
-
 Format = Literal["parquet", "npy", "tsv", "word2vec", "safetensors"]
 
 
-def log(kg: Folder, as_json: AsJson = False) -> None:
+def log(kg: Folder, as_json: output.AsJson = False) -> None:
     """List the versions: when, what came, how well old and new facts are ranked, drift, time."""
     from lkge.store.inbox import waiting
-    from lkge.store.reader import open_reader
 
-    reader = open_reader(kg)
+    reader = opened(kg)
     if as_json:
-        print_json([dataclasses.asdict(record) for record in reader.log])
+        output.print_json(reader.log)
         return
     kept = set(reader.store.versions())
     notes = ["Times are UTC. MRR old: of facts held out before, before → after."]
@@ -47,10 +42,10 @@ def log(kg: Folder, as_json: AsJson = False) -> None:
     if batches := len(waiting(reader.store)):
         notes.append(f"{batches} more to be learned: {add_line(kg)}")
     rows = [_log_row(record, record.version in kept) for record in reader.log]
-    show(grid_of(str(kg), LOG_COLUMNS, rows, names=3, note=" ".join(notes)))
+    output.show(grids.grid_of(str(kg), LOG_COLUMNS, rows, names=3, note=" ".join(notes)))
 
 
-def _log_row(record: VersionRecord, kept: bool) -> Row:
+def _log_row(record: VersionRecord, kept: bool) -> grids.Row:
     """One line a version; those that are no longer on the disk are faint."""
     texts = (
         str(record.version),
@@ -63,7 +58,7 @@ def _log_row(record: VersionRecord, kept: bool) -> Row:
         text.number(record.drift),
         text.duration(record.seconds),
     )
-    return tuple(Cell(words, faint=not kept) for words in texts)
+    return tuple(grids.Cell(words, faint=not kept) for words in texts)
 
 
 def check(
@@ -71,47 +66,36 @@ def check(
     repair: Annotated[
         bool, Option("--repair", help="Set damaged versions aside; their facts are learned again.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Read every byte of a living graph and name what is damaged; exit code 1 if anything is."""
-    from lkge.store.checking import check as damage_in
-    from lkge.store.versions import Store
+    from lkge.store import checking, locks, versions
 
-    store = Store(kg)
-    found = damage_in(store)
-    done = _mended(store) if repair and found else []
-    left = damage_in(store) if repair else found
+    store, done = versions.Store(kg), list[str]()
+    found = left = checking.check(store)
+    if repair and found:
+        with locks.writing(store, "check --repair"):
+            done = checking.repair(store)
+        left = checking.check(store)
     if as_json:
-        damage = [dataclasses.asdict(each) for each in found]
-        print_json({"damage": damage, "repaired": done, "whole": not left})
+        output.print_json({"damage": found, "repaired": done, "whole": not left})
     else:
         _show_check(store, found, done, left)
     if left:
-        raise typer.Exit(DAMAGED)
-
-
-def _mended(store: Store) -> list[str]:
-    """Repair a store, to the exclusion of other writers; what was done."""
-    from lkge.store.checking import repair
-    from lkge.store.locks import writing
-
-    with writing(store, "check --repair"):
-        return repair(store)
+        raise Exit(DAMAGED)
 
 
 def rollback(
     kg: Folder,
     version: Annotated[int, Argument(metavar="VERSION", min=0, help="From `lkge log`.")],
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Go back to an old version, by publishing it anew as the newest; the log goes on."""
-    from lkge import living
-
-    record = living.open(kg).rollback(version)
+    record = lkge.open(kg).rollback(version)
     if as_json:
-        print_json(dataclasses.asdict(record))
-        return
-    say(f"{kg}: version {record.version} is version {version} again")
+        output.print_json(record)
+    else:
+        output.say(f"{kg}: version {record.version} is version {version} again")
 
 
 def export(
@@ -119,16 +103,14 @@ def export(
     format_: Annotated[Format, Option("--format", help="How the embeddings are written.")],
     out: Annotated[Path, Option("--out", help="The folder to make.")],
     version: AtVersion = None,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Write the embeddings of all entities and relations, with their names, for other programs."""
-    from lkge import living
-
-    files = living.open(kg, version).export(out, format_)
+    names = [file.name for file in lkge.open(kg, version).export(out, format_)]
     if as_json:
-        print_json({"folder": str(out), "files": [file.name for file in files]})
-        return
-    say(f"{out}: {', '.join(file.name for file in files)}")
+        output.print_json({"folder": str(out), "files": names})
+    else:
+        output.say(f"{out}: {', '.join(names)}")
 
 
 def _show_check(
@@ -137,17 +119,17 @@ def _show_check(
     from lkge.store.inbox import waiting
 
     for damage in found:
-        say(f"{damage.path}: {damage.reason}", style="red")
+        output.say(f"{damage.path}: {damage.reason}", style="red")
     for line in done:
-        say(line)
+        output.say(line)
     if not left:
         count = len(store.versions())
-        say(f"{store.folder}: every byte of {count} versions is as written", style="green")
+        output.say(f"{store.folder}: every byte of {count} versions is as written", style="green")
         if done and waiting(store):
-            say(f"Learn again: {add_line(store.folder)}")
+            output.say(f"Learn again: {add_line(store.folder)}")
     elif not done:
         advice = shlex.join(["lkge", "check", str(store.folder), "--repair"])
-        say(f"To set aside what is damaged: {advice}")
+        output.say(f"To set aside what is damaged: {advice}")
 
 
 def serve(

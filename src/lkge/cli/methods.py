@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lkge.cli.output import AsJson, console, print_json, show
-from lkge.reports.grids import grid_of
+from lkge.cli import output
+from lkge.reports import grids
 
 if TYPE_CHECKING:
     from lkge.config import Section
@@ -17,46 +17,42 @@ app = typer.Typer(help="List the methods, or show the settings of one.")
 
 
 @app.callback(invoke_without_command=True)
-def command(context: typer.Context, as_json: AsJson = False) -> None:
+def command(context: typer.Context, as_json: output.AsJson = False) -> None:
     """List the methods, and what each keeps from one snapshot to the next."""
     if context.invoked_subcommand is not None:
         return
     methods = _in_order()
     if as_json:
-        print_json([_plain(method) for method in methods])
+        output.print_json([_plain(method) for method in methods])
         return
     rows = [(each.name, each.summary, each.keeps) for each in methods]
-    show(grid_of("Methods", ("Method", "What it does", "Keeps"), rows, names=3))
+    output.show(grids.grid_of("Methods", ("Method", "What it does", "Keeps"), rows, names=3))
 
 
 @app.command("show")
 def show_one(
     name: Annotated[str, typer.Argument(help="A name from `lkge methods`.")],
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Show a method: what it does, what it keeps, and its own settings."""
     from lkge.methods import method_named
 
     method = method_named(name)
     if as_json:
-        print_json(_plain(method))
+        output.print_json(_plain(method))
         return
-    screen = console()
+    screen = output.console()
     screen.print(f"{method.name}: {method.summary}. Keeps {method.keeps}.", soft_wrap=True)
     settings = settings_of(method.Config)
     if not settings:
         screen.print("It has no settings of its own.")
         return
     rows = [
-        (
-            f"method.{field['name']}",
-            _text(field["default"]),
-            ", ".join(map(_text, field["grid"])),
-            field["description"],
-        )
-        for field in settings
+        (f"method.{setting}", _text(default), ", ".join(map(_text, grid)), description)
+        for setting, default, description, grid in map(dict.values, settings)
     ]
-    show(grid_of("Settings", ("Setting", "Default", "lkge tune", "What it does"), rows, names=4))
+    columns = ("Setting", "Default", "lkge tune", "What it does")
+    output.show(grids.grid_of("Settings", columns, rows, names=4))
     screen.print(f"Set one with: lkge run --method {name} --set {rows[0][0]}=VALUE")
 
 

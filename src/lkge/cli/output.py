@@ -1,25 +1,26 @@
-"""How commands speak: tables or JSON on stdout, everything else on stderr."""
+"""Output of commands: tables or JSON on stdout, all else on stderr; options that they share."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from lkge.errors import RunError
+from lkge.reports import grids
+from lkge.training import events
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lkge.reports.grids import Grid
-    from lkge.training.events import Listener
-
+SOME_FAILED = 1
 USER_ERROR = 2
 INTERRUPTED = 130
 WIDTH_OF_FILES = 120
@@ -43,7 +44,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables and progress go; a file or pipe gets lines long enough for every table."""
+    """The console of stdout or stderr; a file or pipe gets lines long enough for every table."""
     from rich.console import Console
 
     made = Console(stderr=stderr)
@@ -52,76 +53,75 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-@contextmanager
-def progress(screen: Console, patience: int, quiet: bool) -> Iterator[Listener]:
-    """Who shows what happens while learning; nobody, if it is to be quiet."""
+def progress(
+    screen: Console, patience: int, quiet: bool
+) -> AbstractContextManager[events.Listener]:
+    """The listener that shows the progress of learning, or ignores it if `quiet`."""
     from lkge.training.display import shown
-    from lkge.training.events import ignore
 
-    if quiet:
-        yield ignore
-    else:
-        with shown(screen, patience) as listener:
-            yield listener
+    return nullcontext(events.ignore) if quiet else shown(screen, patience)
 
 
-def say_error(message: str) -> None:
-    """One red line on stderr."""
-    say(f"error: {message}", "red", stderr=True)
+def say(line: str, style: str = "", *, stderr: bool = False) -> None:
+    """Print a line as it is: never folded, never read as markup."""
+    console(stderr=stderr).print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def say_warnings(warnings: Iterable[str]) -> None:
-    """Yellow lines on stderr."""
+    """Print yellow lines on stderr."""
     for warning in warnings:
         say(f"warning: {warning}", "yellow", stderr=True)
 
 
-def say(line: str, style: str = "", *, stderr: bool = False) -> None:
-    """A line as it is: never folded, never read as markup."""
-    console(stderr=stderr).print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+def say_error(message: str) -> None:
+    """Print a red line on stderr."""
+    say(f"error: {message}", "red", stderr=True)
 
 
 def fail(message: str) -> NoReturn:
-    """Say what is wrong and end with the exit code for what the user can mend."""
+    """Print an error that the user can correct, and end the command."""
     say_error(message)
     raise typer.Exit(USER_ERROR)
 
 
-def stopped(advice: str) -> NoReturn:
-    """End after Ctrl-C, and say how to go on."""
-    typer.echo(f"\nStopped. {advice}", err=True)
-    raise typer.Exit(INTERRUPTED) from None
+@contextmanager
+def stoppable(advice: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C in the block ends the command and prints how to continue."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"\nStopped. {advice()}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def require_unused(folder: Path, remedy: str) -> None:
-    """Refuse a folder that holds something, or a file of that name."""
+    """RunError if a folder is not empty, or is a file."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder}: exists already: {remedy}")
 
 
-def show(*grids: Grid) -> None:
-    """Tables on stdout."""
-    from lkge.reports.grids import rich_table
-
+def show(*tables: grids.Grid) -> None:
+    """Print tables on stdout."""
     screen = console()
-    for grid in grids:
-        screen.print(rich_table(grid))
+    for table in tables:
+        screen.print(grids.rich_table(table))
 
 
 def print_json(tree: Any) -> None:
-    """A tree of plain values as JSON; nan and infinities, which JSON lacks, become null."""
-    typer.echo(json.dumps(_finite(tree), indent=2, ensure_ascii=False, allow_nan=False))
+    """Print plain values and dataclasses as JSON."""
+    typer.echo(json.dumps(_plain(tree), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _finite(tree: Any) -> Any:
+def _plain(tree: Any) -> Any:
+    """The tree with dataclasses as objects; nan and infinities, which JSON lacks, are null."""
     match tree:
         case float() if not math.isfinite(tree):
             return None
-        case str():
-            return tree
         case Mapping():
-            return {name: _finite(value) for name, value in tree.items()}
-        case Sequence():
-            return [_finite(value) for value in tree]
+            return {name: _plain(value) for name, value in tree.items()}
+        case list() | tuple():
+            return [_plain(value) for value in tree]
+        case _ if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+            return _plain(dataclasses.asdict(tree))
         case _:
             return tree

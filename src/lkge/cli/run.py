@@ -1,28 +1,22 @@
-"""`lkge run`: learn a growing graph, or go on with a run that was stopped."""
+"""`lkge run`: learn a growing graph, or resume a run; `lkge report`: tables and page of runs."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
+import lkge
 from lkge.cli import output
 from lkge.cli.flags import config_from, given_as, option, takes_settings
-from lkge.cli.output import AsJson, Quiet, console, print_json, say_warnings, show
-from lkge.config import RunConfig
-from lkge.errors import RunError, SettingsError
-
-if TYPE_CHECKING:
-    from lkge.api import Run
 
 
 @takes_settings
-def command(
+def run(
     *,
     flags: Mapping[str, Any],
     preset: output.PresetName = None,
@@ -34,8 +28,8 @@ def command(
     resume: Annotated[
         Path | None, Option(help="Go on with this run folder, where it was stopped.")
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Learn a growing graph, snapshot by snapshot, and keep what was learned in a run folder."""
     if resume is not None:
@@ -45,87 +39,127 @@ def command(
         chosen = config_from(config, flags, preset)
         folder = out or default_folder(chosen)
         again = f"--resume {shlex.quote(str(folder))}"
-        output.require_unused(
-            folder, f"go on with it by {again}, or name another folder with --out"
-        )
-    screen = console(stderr=as_json)
-    with _stoppable(folder, data):
+        remedy = f"go on with it by {again}, or name another folder with --out"
+        output.require_unused(folder, remedy)
+    screen = output.console(stderr=as_json)
+    with output.stoppable(lambda: _advice(folder, data)):
         learn = _anew(folder, data, chosen) if resume is None else _again(folder, data)
         with output.progress(screen, chosen.training.patience, quiet) as listener:
             done = learn(listener=listener)
     if as_json:
-        print_json(done.results.to_json())
+        output.print_json(done.results.to_json())
     else:
         _show(done)
 
 
-def default_folder(config: RunConfig) -> Path:
-    """`runs/<dataset>-<method>-<seed>`; a dataset given as a path lends its last name."""
+def default_folder(config: lkge.RunConfig) -> Path:
+    """`runs/<dataset>-<method>-<seed>`; of a dataset given as a path, the last part."""
     from lkge.studies.study import short_name
 
-    names = (short_name(config.dataset.name), config.method.name, config.training.seed)
-    return Path("runs", "-".join(map(str, names)))
+    name = f"{short_name(config.dataset.name)}-{config.method.name}-{config.training.seed}"
+    return Path("runs", name)
 
 
 def resume_line(folder: Path, data: Path | None = None) -> str:
-    """The command that goes on with a run."""
+    """The command that resumes a run."""
     words = ["lkge", "run", "--resume", str(folder)]
     return shlex.join(words if data is None else [*words, "--data", str(data)])
+
+
+def _advice(folder: Path, data: Path | None) -> str:
+    """How to continue after Ctrl-C."""
+    if (folder / "config.toml").is_file():
+        return f"To go on: {resume_line(folder, data)}"
+    return "Nothing was learned yet."
 
 
 def _refuse_beside_resume(flags: Mapping[str, Any], **others: object) -> None:
     named = [name for name, value in others.items() if value is not None]
     given = [*map(given_as, flags), *map(option, named)]
     if given:
-        raise SettingsError(
+        raise lkge.SettingsError(
             f"--resume goes on with the settings of the run itself: leave out {', '.join(given)}"
         )
 
 
-def _config_of(folder: Path) -> RunConfig:
-    config = folder / "config.toml"
-    if not config.is_file():
-        raise RunError(f"{folder}: not a run folder: it has no config.toml")
+def _config_of(folder: Path) -> lkge.RunConfig:
     from lkge.configure import read_toml
 
+    config = folder / "config.toml"
+    if not config.is_file():
+        raise lkge.RunError(f"{folder}: not a run folder: it has no config.toml")
     return read_toml(config)
 
 
-def _anew(folder: Path, data: Path | None, config: RunConfig) -> Callable[..., Run]:
-    """What learns the graph of the settings; the graph is loaded here and now."""
+def _anew(folder: Path, data: Path | None, config: lkge.RunConfig) -> Callable[..., lkge.Run]:
+    """The function that learns the graph of the settings. The graph is loaded here."""
     from lkge import api
 
     graph = api.load(config.dataset.name, data)
-    say_warnings(graph.warnings)
+    output.say_warnings(graph.warnings)
     return partial(api.run, graph, out=folder, config=config)
 
 
-def _again(folder: Path, data: Path | None) -> Callable[..., Run]:
-    """What goes on with a run."""
+def _again(folder: Path, data: Path | None) -> Callable[..., lkge.Run]:
+    """The function that resumes a run."""
     from lkge import api
 
     return partial(api.resume, folder, data=data)
 
 
-@contextmanager
-def _stoppable(folder: Path, data: Path | None) -> Iterator[None]:
-    """Ctrl-C ends the command and says how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        begun = (folder / "config.toml").is_file()
-        advice = f"To go on: {resume_line(folder, data)}" if begun else "Nothing was learned yet."
-        output.stopped(advice)
-
-
-def _show(done: Run) -> None:
+def _show(done: lkge.Run) -> None:
     from lkge.reports.tables import summary_grids
 
-    show(*summary_grids([done.results]))
+    output.show(*summary_grids([done.results]))
     for record in done.results.snapshots[-1:]:
         if record.note:
-            text = f"After the last snapshot: {record.note}"
-            console().print(text, soft_wrap=True, markup=False)
+            note = f"After the last snapshot: {record.note}"
+            output.console().print(note, soft_wrap=True, markup=False)
     if done.folder is not None:
         page = done.folder / "index.html"
-        console().print(f"Kept in {done.folder}; open {page}", soft_wrap=True)
+        output.console().print(f"Kept in {done.folder}; open {page}", soft_wrap=True)
+
+
+def report(
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Run folders, or a study's.")],
+    out: Annotated[
+        Path | None,
+        Option(
+            help="The folder for figures and page.",
+            show_default="that of the run, or report for several runs",
+        ),
+    ] = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Print tables, and draw figures and one self-contained page, of one or more runs.
+
+    Runs that differ only in their seed are averaged. The folder of `lkge bench` means all its runs.
+    """
+    from lkge.reports import page, tables
+
+    results = [each for run in runs for each in results_of(run)]
+    folder = out or (runs[0] if len(runs) == 1 else Path("report"))
+    written = page.write_report(results, folder)
+    if as_json:
+        output.print_json({"page": str(written), "systems": tables.summary_rows(results)})
+        return
+    screen = output.console()
+    for table in tables.terminal_tables(results):
+        screen.print(table)
+    screen.print(f"Open {written}; the figures are in {folder / 'figures'}", soft_wrap=True)
+
+
+def results_of(folder: Path) -> list[lkge.Results]:
+    """The results of a run folder, or all results in the folder of a study."""
+    from lkge.studies import result_store
+
+    file = folder / result_store.RESULTS
+    if file.is_file():
+        return [result_store.read_results(file)]
+    if (folder / "config.toml").is_file():
+        remedy = f"finish it with: {resume_line(folder)}"
+    elif found := result_store.results_in(folder):
+        return found
+    else:
+        remedy = "is it a folder of lkge run or lkge bench?"
+    raise lkge.RunError(f"{folder}: no {file.name} here: {remedy}")

@@ -1,5 +1,7 @@
 """Views of one version for browsing: the neighbourhood of an entity, and the entity map."""
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,37 +9,22 @@ from lkge.serve import schemas
 from lkge.store.reader import Reader
 
 
-class VersionView:
-    """A reader of one version with its last entity map as a cache."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
-        self._maps: dict[int, schemas.EntityMap] = {}
-
-    def neighbourhood(self, entity: str, limit: int) -> schemas.Neighbourhood:
-        """At most `limit` known facts of an entity, and how many there are."""
-        reader = self.reader
-        row = np.array([reader.names.entity_id(entity)])
-        facts = reader.neighbourhood(entity, limit)
-        return schemas.Neighbourhood(
-            version=reader.version,
-            entity=entity,
-            degree=int(reader.degree(row)[0]),
-            since=int(reader.age(row)[0]),
-            neighbours=[schemas.Neighbour(**fact._asdict()) for fact in facts],
-        )
-
-    def entity_map(self, limit: int) -> schemas.EntityMap:
-        """The map of at most `limit` entities. Two threads may compute the same map twice."""
-        found = self._maps.get(limit)
-        if found is None:
-            found = compute_map(self.reader, limit)
-            self._maps = {limit: found}
-        return found
+def neighbourhood(reader: Reader, entity: str, limit: int) -> schemas.Neighbourhood:
+    """At most `limit` known facts of an entity, and how many there are."""
+    row = np.array([reader.names.entity_id(entity)])
+    facts = reader.neighbourhood(entity, limit)
+    return schemas.Neighbourhood(
+        version=reader.version,
+        entity=entity,
+        degree=int(reader.degree(row)[0]),
+        since=int(reader.age(row)[0]),
+        neighbours=[schemas.Neighbour(**fact._asdict()) for fact in facts],
+    )
 
 
-def compute_map(reader: Reader, limit: int) -> schemas.EntityMap:
-    """The entity map of a version."""
+@functools.lru_cache(maxsize=1)
+def entity_map(reader: Reader, limit: int) -> schemas.EntityMap:
+    """The map of at most `limit` entities. Two threads may compute the same map twice."""
     degrees = reader.degree(np.arange(reader.num_entities))
     chosen = select_entities(degrees, limit)
     plane = principal_plane(reader.rows(chosen)).round(4)

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lkge.errors import DataError, LkgeError, UnknownName
 
 PROBLEM = "application/problem+json"
-MAX_FAULTS = 20
-"""Faults of one request that a problem lists."""
+MAX_FAULTS = 20  # faults of one request that a problem lists
 
 
 class Fault(BaseModel):
@@ -72,7 +70,6 @@ class HTTPMiddleware(ABC):
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

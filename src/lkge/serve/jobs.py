@@ -6,13 +6,13 @@ from typing import Any
 from lkge.serve.schemas import Job, Progress
 from lkge.store.inbox import FactBatch
 from lkge.store.records import VersionRecord
-from lkge.training.events import Compiling, EpochFinished, Evaluating, SnapshotStarted
+from lkge.training import events
 
 STAGES = {
-    Compiling.__name__: "compiling",
-    SnapshotStarted.__name__: "learning",
-    EpochFinished.__name__: "learning",
-    Evaluating.__name__: "measuring",
+    events.Compiling.__name__: "compiling",
+    events.SnapshotStarted.__name__: "learning",
+    events.EpochFinished.__name__: "learning",
+    events.Evaluating.__name__: "measuring",
 }
 """Type of an event → stage; other events change nothing."""
 
@@ -24,17 +24,6 @@ def after_event(progress: Progress, event: Mapping[str, Any]) -> Progress:
         return progress
     fields = {name: event[name] for name in Progress.model_fields if name in event}
     return Progress.model_validate({**progress.model_dump(), **fields, "stage": stage})
-
-
-def waiting_job(batch: FactBatch) -> Job:
-    """The job of an accepted batch."""
-    return Job(
-        id=batch.number,
-        status="waiting",
-        accepted=batch.accepted,
-        facts=len(batch.added),
-        retracted=len(batch.retracted),
-    )
 
 
 def done_job(record: VersionRecord) -> Job:
@@ -66,13 +55,20 @@ class JobQueue:
         return any(job.status == "failed" for job in self._jobs.values())
 
     def get(self, number: int) -> Job | None:
-        """A job of the queue."""
+        """A job of the queue, or None."""
         return self._jobs.get(number)
 
     def add(self, batches: Iterable[FactBatch]) -> None:
         """Add the batches that are not in the queue."""
         for batch in batches:
-            self._jobs.setdefault(batch.number, waiting_job(batch))
+            job = Job(
+                id=batch.number,
+                status="waiting",
+                accepted=batch.accepted,
+                facts=len(batch.added),
+                retracted=len(batch.retracted),
+            )
+            self._jobs.setdefault(batch.number, job)
 
     def start(self) -> None:
         """Learning of the first batch starts."""

@@ -9,15 +9,14 @@ import asyncio
 import json
 import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import lkge
 from lkge.data.files import held
-from lkge.errors import LkgeError
-from lkge.store.graph import LivingGraph
 from lkge.store.versions import WRITER_LOCK, Store
 from lkge.training.events import JsonLines
 
@@ -27,8 +26,7 @@ CHILD_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONUTF8": "1",
 }
-SECRETS = {"LKGE_TOKEN"}
-"""Environment variables that the child does not get."""
+SECRETS = {"LKGE_TOKEN"}  # environment variables that the child does not get
 NICENESS = 10
 MAX_LINE_BYTES = 1 << 20
 SECONDS_TO_STOP = 10.0
@@ -37,8 +35,8 @@ SECONDS_TO_STOP = 10.0
 def learn(folder: str) -> None:
     """The child process: learn all waiting batches, print events; exit code 1 on an error."""
     try:
-        LivingGraph(folder).learn_waiting(JsonLines(sys.stdout))
-    except (LkgeError, OSError) as error:
+        lkge.open(folder).learn_waiting(JsonLines(sys.stdout))
+    except (lkge.LkgeError, OSError) as error:
         sys.exit(f"error: {error}")
 
 
@@ -62,15 +60,15 @@ class Learner:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
-        self._process: Process | None = None
+        self._process: subprocess.Process | None = None
 
     async def events(self) -> AsyncIterator[Mapping[str, Any]]:
         """Start a child and yield its events until it ends; LearnerFailed if it fails."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={k: v for k, v in os.environ.items() if k not in SECRETS} | CHILD_ENVIRONMENT,
             limit=MAX_LINE_BYTES,
             process_group=0,

@@ -8,18 +8,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lkge.serve.errors import HTTPMiddleware, HTTPProblem, overloaded
 
-MAX_NAME = 1_000
-"""Characters of a name."""
-MAX_ANSWERS = 1_000
-"""Answers to one query."""
-MAX_QUERIES = 100
-"""Queries in one request."""
-MAX_SCORED = 1_000
-"""Facts to score in one request."""
-MAX_FACTS = 10_000
-"""Facts to add in one request; the same number to retract."""
-MAX_POINTS = 5_000
-"""Entities on the entity map."""
+MAX_NAME = 1_000  # characters of a name
+MAX_ANSWERS = 1_000  # answers to one query
+MAX_QUERIES = 100  # queries in one request
+MAX_SCORED = 1_000  # facts to score in one request
+MAX_FACTS = 10_000  # facts to add in one request, and as many to retract
+MAX_POINTS = 5_000  # entities on the entity map
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,6 @@ class ConcurrencyLimit(HTTPMiddleware):
         self._free = {False: limits.requests, True: limits.streams}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `HTTPMiddleware`."""
         kind = is_stream(scope["path"])
         if not self._free[kind]:
             raise overloaded("too many requests at the same time", self._retry_seconds)
@@ -68,7 +61,6 @@ class BodyLimit(HTTPMiddleware):
         self._limits = limits
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `HTTPMiddleware`."""
         length = Headers(scope=scope).get("content-length", "")
         if length.isdecimal():
             self._check_size(int(length))

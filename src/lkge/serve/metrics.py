@@ -13,7 +13,6 @@ from lkge.serve.schemas import Health
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the latency histogram, in seconds."""
-
 GAUGES: dict[str, tuple[str, Callable[[Health], float]]] = {
     "lkge_version": ("Active version.", lambda health: health.version),
     "lkge_entities": ("Entities in the active version.", lambda health: health.entities),
@@ -31,16 +30,13 @@ def _count(health: Health, status: str) -> int:
 
 
 class Metrics:
-    """Counters since the start, and gauges of the current state, in a registry of their own."""
+    """Counters since the start, and gauges of the state that `health` returns at each scrape."""
 
-    def __init__(self) -> None:
-        registry = prometheus.CollectorRegistry()
-        self._registry = registry
+    def __init__(self, health: Callable[[], Health]) -> None:
+        registry = self._registry = prometheus.CollectorRegistry()
+        labels = ["method", "route", "status"]
         self.requests = prometheus.Counter(
-            "lkge_http_requests",
-            "HTTP responses.",
-            ["method", "route", "status"],
-            registry=registry,
+            "lkge_http_requests", "HTTP responses.", labels, registry=registry
         )
         self.latency = prometheus.Histogram(
             "lkge_http_request_seconds",
@@ -51,11 +47,8 @@ class Metrics:
         )
         self.swaps = prometheus.Counter("lkge_swaps", "Activated versions.", registry=registry)
         self.failures = prometheus.Counter("lkge_failures", "Failed learners.", registry=registry)
-
-    def add_gauges(self, health: Callable[[], Health]) -> None:
-        """Report the state that `health` returns at the time of each scrape."""
         for name, (help_text, value) in GAUGES.items():
-            gauge = prometheus.Gauge(name, help_text, registry=self._registry)
+            gauge = prometheus.Gauge(name, help_text, registry=registry)
             gauge.set_function(lambda value=value: value(health()))  # type: ignore[misc]
 
     def text(self) -> str:
@@ -71,7 +64,6 @@ class RequestMetrics(HTTPMiddleware):
         self._metrics = metrics
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `HTTPMiddleware`."""
         started, status = time.perf_counter(), 0
 
         async def record_status(message: Message) -> None:

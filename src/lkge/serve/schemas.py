@@ -31,16 +31,13 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _without_default(schema: dict[str, Any]) -> None:
-    """An optional field that is not nullable has no default in the JSON schema."""
-    schema.pop("default", None)
-
-
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 OptionalName = Annotated[
     Name | None,
     pydantic.WithJsonSchema({"type": "string", "minLength": 1, "maxLength": limits.MAX_NAME}),
+    Field(json_schema_extra=lambda schema: schema.pop("default", None)),
 ]
+"""A name that may be left out. In the JSON schema it is not nullable and has no default."""
 NewName = Annotated[Name, Field(pattern=VISIBLE)]
 NewRelation = Annotated[NewName, pydantic.AfterValidator(_not_inverse)]
 Fact = Annotated[tuple[Name, Name, Name], Field(strict=False)]
@@ -70,13 +67,9 @@ class Query(RequestBody):
             "examples": [{"subject": "Paris", "relation": "capital of", "k": 5}],
         },
     )
-    subject: OptionalName = Field(
-        default=None, description="Predict objects.", json_schema_extra=_without_default
-    )
+    subject: OptionalName = Field(default=None, description="Predict objects.")
     relation: Name = Field(description=f"A relation; `{INVERSE}` after it means its inverse.")
-    object: OptionalName = Field(
-        default=None, description="Predict subjects.", json_schema_extra=_without_default
-    )
+    object: OptionalName = Field(default=None, description="Predict subjects.")
     k: AnswerCount = 10
     new_only: bool = Field(default=False, description="Leave out answers that are known facts.")
 
@@ -294,11 +287,6 @@ class Job(BaseModel):
     progress: Progress | None = Field(default=None, description="Present while it is learned.")
     version: int | None = Field(default=None, description="The version with these facts.")
     detail: str | None = Field(default=None, description="Why it failed; it is retried.")
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether learning has ended, well or not."""
-        return self.status in ("done", "failed")
 
 
 class JobList(BaseModel):

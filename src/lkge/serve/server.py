@@ -1,12 +1,11 @@
 """The server process: socket, event loop, graceful shutdown."""
 
-import contextlib
 import secrets
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -15,11 +14,9 @@ from lkge.serve.app import create_app
 from lkge.serve.limits import Limits
 from lkge.serve.service import Service
 
-KEEP_ALIVE_SECONDS = 30
-"""An idle connection is closed after this time."""
 BACKLOG = 512
-SHUTDOWN_SECONDS = 10
-"""Open requests may run this long after a stop signal."""
+KEEP_ALIVE_SECONDS = 30  # after this time an idle connection is closed
+SHUTDOWN_SECONDS = 10  # open requests may run this long after a stop signal
 
 
 def serve(
@@ -56,33 +53,25 @@ def serve(
 
 class GracefulServer(uvicorn.Server):
     """Prints `banner` on stderr after the start. At a stop signal it ends open streams first, then
-    waits for open requests, then returns; the signal does not end the process."""
+    waits for open requests, then returns; the signal does not end the process. See `uvicorn.Server`
+    for the methods."""
 
     def __init__(self, config: uvicorn.Config, service: Service, banner: str) -> None:
         super().__init__(config)
         self._service, self._banner = service, banner
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server`."""
         await super().startup(sockets)
         if self.started:
             print(self._banner, file=sys.stderr, flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server`."""
         self._service.changes.close()
         await super().shutdown(sockets)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """See `uvicorn.Server`."""
-        signals = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in signals}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit |= self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -6,26 +6,21 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 from lkge.data.formats import Triple
-from lkge.serve import errors, jobs, learner, schemas
-from lkge.serve.entity_map import VersionView
+from lkge.serve import entity_map, errors, jobs, learner, schemas, streams
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
-from lkge.serve.streams import ChangeSignal
-from lkge.store import inbox
+from lkge.store import inbox, records
 from lkge.store.reader import Reader, open_reader
-from lkge.store.records import ADD
 from lkge.store.versions import Store
-from lkge.training.events import VersionPublished
+from lkge.training import events
 
 POLL_SECONDS = 1.0
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0
 """Seconds before a failed batch is retried: the first delay, doubled each time up to the last."""
-RECENT_JOBS = 20
-"""Number of finished jobs in the list of jobs."""
+RECENT_JOBS = 20  # finished jobs in the list of jobs
 
 T = TypeVar("T")
 
@@ -42,12 +37,13 @@ class ActiveVersion:
         self._compute_pool = ThreadPoolExecutor(threads, "compute")
         self._disk_pool = ThreadPoolExecutor(1, "disk")
         self._lock = asyncio.Lock()
-        self._versions: list[int] = store.versions()
-        self.view = self._open_newest()
+        self._versions = store.versions()
+        self.reader = self._open_newest()
 
-    async def compute(self, task: Callable[[], T]) -> T:
-        """Run a task that uses the processor in the compute threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._compute_pool, task)
+    async def query(self, task: Callable[[Reader], T]) -> tuple[int, T]:
+        """The active version, and the result of a task on it in the compute threads."""
+        reader, loop = self.reader, asyncio.get_running_loop()
+        return reader.version, await loop.run_in_executor(self._compute_pool, task, reader)
 
     async def use_disk(self, task: Callable[[], T]) -> T:
         """Run a task that waits for the disk in a thread of its own."""
@@ -59,42 +55,41 @@ class ActiveVersion:
             versions = await self.use_disk(self._store.versions)
             if versions == self._versions:
                 return False
-            view = await self.use_disk(self._open_newest)
-            old, self.view, self._versions = self.view, view, versions
-            return old.reader.version != view.reader.version
+            reader = await self.use_disk(self._open_newest)
+            old, self.reader, self._versions = self.reader, reader, versions
+            entity_map.entity_map.cache_clear()
+            return old.version != reader.version
 
     def close(self) -> None:
         """Wait for running tasks and end the threads."""
         self._compute_pool.shutdown()
         self._disk_pool.shutdown()
 
-    def _open_newest(self) -> VersionView:
+    def _open_newest(self) -> Reader:
         reader = open_reader(self._store.folder)
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:
             reader.predict(subject=entities[0], relation=relations[0], k=1)
-        return VersionView(reader)
+        return reader
 
 
 class Service:
     """The state of the service on one event loop. The store on disk is the source of truth."""
 
-    def __init__(
-        self, store: Store, limits: Limits, child: learner.Learner, metrics: Metrics
-    ) -> None:
-        self.store, self.limits, self.metrics = store, limits, metrics
+    def __init__(self, store: Store, limits: Limits, child: learner.Learner) -> None:
+        self.store, self.limits = store, limits
         self.active = ActiveVersion(store, limits.threads)
-        self.changes = ChangeSignal()
+        self.changes = streams.ChangeSignal()
         self.queue = jobs.JobQueue()
         self._learner = child
         self._wake_learner = asyncio.Event()
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
-        metrics.add_gauges(self.health)
+        self.metrics = Metrics(self.health)
 
     @property
     def reader(self) -> Reader:
         """The active version. A request takes it once and keeps it to its end."""
-        return self.active.view.reader
+        return self.active.reader
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -117,8 +112,9 @@ class Service:
         if len(self.queue.jobs) >= self.limits.waiting_batches:
             detail = "too many batches wait to be learned"
             raise errors.overloaded(detail, 10 * self.limits.retry_seconds)
-        write = partial(inbox.accept, self.store, added, retracted, valid, "http")
-        batch = await self.active.use_disk(write)
+        batch = await self.active.use_disk(
+            lambda: inbox.accept(self.store, added, retracted, valid, "http")
+        )
         self.queue.add([batch])
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
         self._wake_learner.set()
@@ -131,13 +127,13 @@ class Service:
         if job is not None:
             return job
         for record in reversed(self.reader.log):
-            if record.batch == number and record.kind == ADD:
+            if record.batch == number and record.kind == records.ADD:
                 return jobs.done_job(record)
         raise errors.HTTPProblem(404, f"there is no job {number}")
 
     def jobs(self) -> list[schemas.Job]:
         """The queue and the last finished jobs; newest first."""
-        added = [record for record in self.reader.log if record.kind == ADD]
+        added = [record for record in self.reader.log if record.kind == records.ADD]
         done = [jobs.done_job(record) for record in added[-RECENT_JOBS:]]
         return [*reversed(self.queue.jobs), *reversed(done)]
 
@@ -172,7 +168,7 @@ class Service:
         numbers = await self.active.use_disk(self.store.batch_numbers)
         last = self.reader.manifest.last_batch
         if any(number > last and self.queue.get(number) is None for number in numbers):
-            self.queue.add(await self.active.use_disk(partial(inbox.waiting, self.store)))
+            self.queue.add(await self.active.use_disk(lambda: inbox.waiting(self.store)))
             self.queue.remove_learned(self.reader.manifest.last_batch)
             self.changes.notify()
 
@@ -186,7 +182,7 @@ class Service:
 
     async def _learn_waiting(self) -> None:
         """Run the learner once; it learns all batches of the store."""
-        if not await self.active.use_disk(partial(learner.is_unlocked, self.store)):
+        if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
             return
         self.queue.start()
         self.changes.notify()
@@ -196,16 +192,15 @@ class Service:
                 await self._apply(event)
         except learner.LearnerFailed as failure:
             error = str(failure)
-        await self._refresh()
-        if error is not None:
             self.metrics.failures.inc()
             self._retry_at = time.monotonic() + self._retry_delay
             self._retry_delay = min(2 * self._retry_delay, LAST_RETRY)
+        await self._refresh()
         self.queue.stop(error)
         self.changes.notify()
 
     async def _apply(self, event: Mapping[str, Any]) -> None:
-        if event.get("type") == VersionPublished.__name__:
+        if event.get("type") == events.VersionPublished.__name__:
             await self._refresh()
             self.queue.start()
         else:

@@ -43,12 +43,11 @@ class ChangeSignal:
         return True
 
 
-def _never(state: BaseModel) -> bool:
-    return False
-
-
 async def events(
-    name: str, state: Callable[[], S], changes: ChangeSignal, is_last: Callable[[S], bool] = _never
+    name: str,
+    state: Callable[[], S],
+    changes: ChangeSignal,
+    is_last: Callable[[S], bool] = lambda state: False,
 ) -> AsyncIterator[str]:
     """The state now and after each change, as events named `name`, up to the last one."""
     sent = None
@@ -64,10 +63,7 @@ async def events(
             yield ": keep-alive\n\n"
 
 
-def response(
-    name: str, state: Callable[[], S], changes: ChangeSignal, is_last: Callable[[S], bool] = _never
-) -> StreamingResponse:
+def response(body: AsyncIterator[str]) -> StreamingResponse:
     """The HTTP response with these events; proxies must not cache or buffer it."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    body = events(name, state, changes, is_last)
     return StreamingResponse(body, media_type="text/event-stream", headers=headers)

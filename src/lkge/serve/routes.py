@@ -1,0 +1,195 @@
+"""The routes of the HTTP API in three groups: query, browse, ingest."""
+
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.security import HTTPBearer
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from lkge.serve import entity_map, limits, schemas, streams
+from lkge.serve.errors import problem_responses
+from lkge.serve.service import Service
+from lkge.store.reader import Reader
+
+query = APIRouter(tags=["query"], responses=problem_responses(400, 404, 413, 422))
+browse = APIRouter(tags=["browse"], responses=problem_responses(422))
+ingest = APIRouter(tags=["ingest"])
+
+BEARER = Depends(HTTPBearer(auto_error=False, description="The token of the service."))
+ACCEPTED: dict[int | str, dict[str, Any]] = {
+    202: {"headers": {"Location": {"description": "The job.", "schema": {"type": "string"}}}}
+}
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Server-sent events.", "content": {"text/event-stream": {}}}
+}
+
+
+async def _service(request: Request) -> Service:
+    return cast(Service, request.app.state.service)
+
+
+ServiceDep = Annotated[Service, Depends(_service)]
+"""A parameter of this type receives the service of the application."""
+FINISHED = ("done", "failed")
+Number = Annotated[int, Path(ge=1, le=2**53 - 1, description="The number of the batch.")]
+Prefix = Annotated[
+    str, Query(max_length=limits.MAX_NAME, description="Prefix of the names, case-insensitive.")
+]
+
+
+@query.post("/predict")
+async def predict(query: schemas.Query, service: ServiceDep) -> schemas.Predictions:
+    """The entities that best complete a fact, given either its subject or its object."""
+    version, answers = await service.active.query(lambda reader: _predict(reader, query))
+    return schemas.Predictions(version=version, answers=answers)
+
+
+@query.post("/predict/batch")
+async def predict_batch(batch: schemas.Queries, service: ServiceDep) -> schemas.BatchPredictions:
+    """Several queries, answered by the same version. An unknown name in one fails all of them."""
+    version, results = await service.active.query(
+        lambda reader: [_predict(reader, query) for query in batch.queries]
+    )
+    return schemas.BatchPredictions(version=version, results=results)
+
+
+def _predict(reader: Reader, query: schemas.Query) -> list[schemas.Prediction]:
+    return [schemas.Prediction(**each._asdict()) for each in reader.predict(**query.model_dump())]
+
+
+@query.post("/similar")
+async def similar(query: schemas.SimilarQuery, service: ServiceDep) -> schemas.SimilarEntities:
+    """The entities whose embeddings have the highest cosine similarity."""
+    version, found = await service.active.query(
+        lambda reader: reader.similar(query.entity, query.k)
+    )
+    entities = [schemas.SimilarEntity(**each._asdict()) for each in found]
+    return schemas.SimilarEntities(version=version, entities=entities)
+
+
+@query.post("/score")
+async def score(query: schemas.ScoreQuery, service: ServiceDep) -> schemas.ScoredFacts:
+    """How plausible given facts are, from 0 to 1, and whether they are known."""
+    version, scored = await service.active.query(lambda reader: reader.score(query.facts))
+    facts = [schemas.ScoredFact(**each._asdict()) for each in scored]
+    return schemas.ScoredFacts(version=version, facts=facts)
+
+
+@browse.get("/entities")
+async def entities(
+    service: ServiceDep, prefix: Prefix = "", limit: Annotated[int, Query(ge=1, le=100)] = 10
+) -> schemas.Names:
+    """Entities whose names start with `prefix`, in alphabetical order."""
+    version, names = await service.active.query(lambda reader: reader.entities(prefix, limit))
+    return schemas.Names(version=version, names=names)
+
+
+@browse.get("/relations")
+async def relations(
+    service: ServiceDep, prefix: Prefix = "", limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
+) -> schemas.Names:
+    """Relations whose names start with `prefix`, in alphabetical order."""
+    version, names = await service.active.query(lambda reader: reader.relations(prefix, limit))
+    return schemas.Names(version=version, names=names)
+
+
+@browse.get("/neighbourhood", responses=problem_responses(404))
+async def neighbourhood(
+    service: ServiceDep,
+    entity: Annotated[schemas.Name, Query(description="The entity in the middle.")],
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> schemas.Neighbourhood:
+    """Known facts of an entity, as subject and as object."""
+    _, found = await service.active.query(
+        lambda reader: entity_map.neighbourhood(reader, entity, limit)
+    )
+    return found
+
+
+@browse.get("/map", name="entity_map")
+async def map_(
+    service: ServiceDep, limit: Annotated[int, Query(ge=1, le=limits.MAX_POINTS)] = 2_000
+) -> schemas.EntityMap:
+    """Entities in the plane of the two principal components of their embeddings.
+
+    If the graph has more than `limit` entities: half are the entities with most facts, half are
+    spread evenly from the oldest to the newest entity.
+    """
+    _, found = await service.active.query(lambda reader: entity_map.entity_map(reader, limit))
+    return found
+
+
+@browse.get("/versions")
+async def versions(
+    service: ServiceDep,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="How many, newest kept.")] = 100,
+) -> schemas.Versions:
+    """The history of the graph, with the MRR of each version on the held-out facts of all."""
+    reader = service.reader
+    entries = [schemas.VersionEntry.model_validate(each) for each in reader.log[-limit:]]
+    return schemas.Versions(current=reader.version, versions=entries)
+
+
+@browse.get("/health")
+async def health(service: ServiceDep) -> schemas.Health:
+    """The state of the service: active version, sizes, open jobs, whether learning fails."""
+    return service.health()
+
+
+@browse.get("/metrics", response_class=PlainTextResponse)
+async def metrics(service: ServiceDep) -> PlainTextResponse:
+    """Counters, latencies and sizes, in the text format of Prometheus."""
+    return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+@ingest.post(
+    "/facts",
+    status_code=202,
+    dependencies=[BEARER],
+    responses={**ACCEPTED, **problem_responses(400, 401, 403, 413, 422, 507)},
+)
+async def post_facts(
+    facts: schemas.NewFacts, service: ServiceDep, response: Response
+) -> schemas.Job:
+    """Accept facts to learn and facts to retract.
+
+    The response is sent when the facts are durable on disk. The service learns them in the
+    background and then activates the new version; queries are answered all the time.
+    """
+    job = await service.accept(facts.facts, facts.retract, facts.valid)
+    response.headers["Location"] = f"/jobs/{job.id}"
+    return job
+
+
+@ingest.get("/jobs", responses=problem_responses())
+async def jobs(service: ServiceDep) -> schemas.JobList:
+    """Batches that are not learned yet, and the last learned batches; newest first."""
+    return schemas.JobList(jobs=service.jobs())
+
+
+@ingest.get("/jobs/{number}", responses=problem_responses(404, 422))
+async def job(number: Number, service: ServiceDep) -> schemas.Job:
+    """The state of one batch."""
+    return service.job(number)
+
+
+@ingest.get(
+    "/jobs/{number}/events",
+    response_class=StreamingResponse,
+    responses={**STREAM, **problem_responses(404, 422)},
+)
+async def job_events(number: Number, service: ServiceDep) -> StreamingResponse:
+    """The same as server-sent events named `job`, until the status is done or failed."""
+    service.job(number)
+    states = streams.events(
+        "job", lambda: service.job(number), service.changes, lambda job: job.status in FINISHED
+    )
+    return streams.response(states)
+
+
+@ingest.get(
+    "/events", response_class=StreamingResponse, responses={**STREAM, **problem_responses()}
+)
+async def events(service: ServiceDep) -> StreamingResponse:
+    """The response of /health as server-sent events named `health`, after each change."""
+    return streams.response(streams.events("health", service.health, service.changes))
