@@ -104,8 +104,8 @@ def test_a_missing_field_is_damage(tmp_path: Path, name: str) -> None:
 
 
 def test_another_format_is_told_apart_from_damage(tmp_path: Path) -> None:
-    write_checked_json(tmp_path / "file", {**to_json(OUTER), "format": 2})
-    with pytest.raises(RunError, match="another format") as caught:
+    write_checked_json(tmp_path / "file", {**to_json(OUTER), "format": 3})
+    with pytest.raises(RunError, match="in format 3") as caught:
         read_record(tmp_path / "file", Outer)
     assert not isinstance(caught.value, DamagedFile)
 

@@ -155,6 +155,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 def _require_consistent(file: str, arrays: Columns, record: VersionRecord) -> None:
     """DamagedFile if the arrays of a file contradict themselves or the version's totals."""
+    file = versions.OLD_FILES.get(file, file)
     if file == versions.NAMES:
         _require_names(MappedNames.from_arrays(arrays), record)
     elif file == versions.KNOWN:

@@ -73,6 +73,10 @@ class Reader:
         self.manifest: Manifest = store.manifest(version)
         self.config = from_tree(self.manifest.config)
         self.curve = Curve(*self.manifest.calibration)
+        self._paths = {
+            versions.OLD_FILES.get(name, name): store.folder_of(version) / name
+            for name in self.manifest.files
+        }
         self.names = MappedNames.from_arrays(self._mapped(versions.NAMES))
         self.answers = KnownFacts.from_arrays(self._mapped(versions.KNOWN))
         self.predictor = self._predictor().with_names(self.names)
@@ -110,11 +114,11 @@ class Reader:
     @cached_property
     def inference_arrays(self) -> dict[str, NDArray[Any]]:
         """The inference tables; empty if the predictor has no tables."""
-        return self._mapped(versions.INFERENCE) if versions.INFERENCE in self.manifest.files else {}
+        return self._mapped(versions.INFERENCE) if versions.INFERENCE in self._paths else {}
 
     def files(self) -> dict[str, dict[str, NDArray[Any]]]:
         """All arrays of this version by file."""
-        return {name: self._mapped(name) for name in self.manifest.files if name != versions.BATCH}
+        return {name: self._mapped(name) for name in self._paths if name != versions.BATCH}
 
     @cached_property
     def hold_out(self) -> HoldOut:
@@ -234,7 +238,7 @@ class Reader:
         )
 
     def _mapped(self, name: str) -> dict[str, NDArray[Any]]:
-        return mapped(self.store.folder_of(self.version) / name)
+        return mapped(self._paths[name])
 
 
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:

@@ -19,10 +19,12 @@ from lkge.errors import DamagedFile, RunError
 from lkge.evaluation.results import nan_to_none
 from lkge.training.checkpoint import read_checked_json, write_checked_json
 
-FORMAT = 1
+FORMAT = 2
+"""What is written. Format 1, of release 0.1, is read: it has other names (`OLD_FIELDS`)."""
+OLD_FIELDS = {"settings": "config", "lessons": "updates"}
 REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
 INIT, ADD, ROLLBACK = "init", "add", "rollback"
-STRICT = ConfigDict(strict=True, extra="forbid", validate_by_name=True)
+STRICT = ConfigDict(strict=True, extra="forbid")
 
 Record = TypeVar("Record")
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -30,12 +32,7 @@ Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is Non
 Count = Annotated[int, Field(ge=0)]
 
 
-def _named(name: str) -> Any:
-    """A field that has another name in the file."""
-    return Field(validation_alias=name, serialization_alias=name)
-
-
-SavedConfig = Annotated[dict[str, Any], _named("settings")]
+SavedConfig = dict[str, Any]
 """What `lkge.configure.from_tree` reads."""
 
 
@@ -121,7 +118,7 @@ class Manifest:
     calibration: tuple[Number, Number]
     files: dict[str, FileChecksum] = field(default_factory=dict)
     log: tuple[VersionRecord, ...] = ()
-    updates: Annotated[int, _named("lessons")] = 0
+    updates: int = 0
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -160,8 +157,13 @@ def read_record(path: Path, kind: type[Record]) -> Record:
     """The record that `write_record` wrote, its checksum and every field verified."""
     try:
         tree = read_checked_json(path)
-        if tree.pop("format", None) != FORMAT:
-            raise RunError(f"{path}: written in another format; use the release that wrote it")
+        match tree.pop("format", None):
+            case 1:
+                tree = {OLD_FIELDS.get(name, name): value for name, value in tree.items()}
+            case other if other != FORMAT:
+                raise RunError(
+                    f"{path}: written in format {other!r}; use the release that wrote it"
+                )
         return from_json(kind, tree)
     except (DamagedFile, ValueError) as error:
         raise DamagedFile(f"{path}: damaged; {REMEDY}") from error
@@ -170,7 +172,7 @@ def read_record(path: Path, kind: type[Record]) -> Record:
 def to_json(record: Any) -> dict[str, Any]:
     """The fields of a record as `json.dump` takes them; nan is None."""
     adapter: TypeAdapter[Any] = TypeAdapter(type(record))
-    return dict(nan_to_none(adapter.dump_python(record, by_alias=True)))
+    return dict(nan_to_none(adapter.dump_python(record)))
 
 
 def from_json(kind: type[Record], tree: Any) -> Record:

@@ -34,8 +34,10 @@ STORE, VERSIONS, INBOX, LEARNING, DAMAGED = "store.json", "versions", "inbox", "
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MANIFEST, BATCH = "manifest.json", "batch.json"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE = (
-    f"{name}.safetensors" for name in ("model", "answering", "names", "known", "exam")
+    f"{name}.safetensors" for name in ("model", "inference", "names", "known", "hold_out")
 )
+OLD_FILES = {"answering.safetensors": INFERENCE, "exam.safetensors": HOLD_OUT_FILE}
+"""File name in a version that release 0.1 wrote → its name now."""
 ENTITY, RELATION = "entity", "relation"
 """The inference tables in `INFERENCE`."""
 TABLE = "tables.entity"
