@@ -4,16 +4,15 @@ The suffix of the file selects the format: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`
 compressed file has a second suffix: `.gz`, `.bz2`, `.xz` or `.zst`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from lkge.data import formats
 from lkge.data.files import as_data_error, write_bytes_atomically
-from lkge.data.formats import FORMATTERS, PACKERS, PARSERS, UNPACKERS, Columns, Triple, unpacked
+from lkge.data.formats import Columns, Triple
 from lkge.errors import DataError
 
 
@@ -45,7 +44,7 @@ class NamedFacts:
 
 def is_fact_file(name: str) -> bool:
     """Whether `read_facts` can read a file of that name."""
-    return _suffixes(name)[0] in PARSERS
+    return _suffixes(name)[0] in formats.PARSERS
 
 
 def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -> NamedFacts:
@@ -55,10 +54,12 @@ def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -
             raise ValueError("bytes and streams need a name, whose suffix tells the format")
         name = str(source)
     suffix, compression = _suffixes(name)
-    if suffix not in PARSERS:
-        known = f"{', '.join(PARSERS)}, each plain or with {', '.join(UNPACKERS)}"
+    if suffix not in formats.PARSERS:
+        plain, packed = ", ".join(formats.PARSERS), ", ".join(formats.UNPACKERS)
+        known = f"{plain}, each plain or with {packed}"
         raise DataError(f"unknown suffix {suffix!r}; known are {known}", file=name)
-    columns = PARSERS[suffix](unpacked(_bytes_of(source, name), compression, name), name)
+    data = formats.unpacked(bytes_of(source, name), compression, name)
+    columns = formats.PARSERS[suffix](data, name)
     _require_names(columns, name)
     return _without_repeats(columns, name)
 
@@ -67,27 +68,31 @@ def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
     """Write facts atomically as TSV, CSV or Parquet, plain or `.gz`, `.bz2`, `.xz`."""
     path = Path(path)
     suffix, compression = _suffixes(path.name)
-    if suffix not in FORMATTERS or compression not in PACKERS:
-        known = f"{', '.join(FORMATTERS)}, plain or with {', '.join(filter(None, PACKERS))}"
+    if suffix not in formats.FORMATTERS or compression not in formats.PACKERS:
+        plain, packed = ", ".join(formats.FORMATTERS), ", ".join(filter(None, formats.PACKERS))
+        known = f"{plain}, plain or with {packed}"
         raise DataError(f"cannot be written in this format; choose one of {known}", file=path)
     triples = list(facts)
-    _require_names(_columns_of(triples), str(path))
+    subjects, relations, objects = ([fact[column] for fact in triples] for column in range(3))
+    lines = range(1, len(triples) + 1)
+    _require_names(Columns(subjects, relations, objects, lines), str(path))
     try:
-        data = FORMATTERS[suffix](triples, str(path))
+        data = formats.FORMATTERS[suffix](triples, str(path))
     except UnicodeEncodeError as error:
         raise DataError(f"a name is not valid Unicode: {error.reason}", file=path) from error
     with as_data_error(path):
-        write_bytes_atomically(path, PACKERS[compression](data))
+        write_bytes_atomically(path, formats.PACKERS[compression](data))
 
 
 def _suffixes(name: str) -> tuple[str, str]:
     """(format, compression) in lower case; the compression of a plain file is empty."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
-    compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACKERS else ""
+    compression = suffixes.pop() if suffixes and suffixes[-1] in formats.UNPACKERS else ""
     return (suffixes[-1] if suffixes else ""), compression
 
 
-def _bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
+def bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
+    """The content of a source; errors give `name`."""
     if isinstance(source, bytes):
         return source
     try:
@@ -98,14 +103,8 @@ def _bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
         raise DataError(f"cannot be read: {error.strerror or error}", file=name) from error
 
 
-def _columns_of(triples: Sequence[Triple]) -> Columns:
-    subjects, relations, objects = ([fact[column] for fact in triples] for column in range(3))
-    return Columns(subjects, relations, objects, range(1, len(triples) + 1))
-
-
 def _require_names(columns: Columns, name: str) -> None:
-    for kind in ("subject", "relation", "object"):
-        names: Sequence[str] = getattr(columns, f"{kind}s")
+    for kind, names in zip(formats.KINDS, columns[:3], strict=True):
         if not all(map(str.strip, names)):
             position = next(at for at, given in enumerate(names) if not given.strip())
             raise DataError(

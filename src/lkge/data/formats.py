@@ -3,8 +3,6 @@
 The file name selects both: the last suffix but one the format, the last one the compression.
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import csv
@@ -20,6 +18,8 @@ from lkge.errors import DataError
 
 Triple = tuple[str, str, str]
 """A fact by name: subject, relation, object."""
+
+KINDS = ("subject", "relation", "object")
 
 
 class Columns(NamedTuple):
@@ -46,7 +46,7 @@ def parse_tsv(data: bytes, name: str) -> Columns:
     return Columns(fields[0::3], fields[1::3], fields[2::3], numbers)
 
 
-_HEADERS = {("subject", "relation", "object"), ("head", "relation", "tail"), ("s", "p", "o")}
+_HEADERS = {KINDS, ("head", "relation", "tail"), ("s", "p", "o")}
 
 
 def parse_csv(data: bytes, name: str) -> Columns:
@@ -91,10 +91,7 @@ def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bo
     except SyntaxError as error:
         raise DataError(f"{error.msg}; mend it", file=name, line=error.lineno) from error
     iri = pyoxigraph.NamedNode
-    kept = [
-        isinstance(statement.subject, iri) and isinstance(statement.object, iri)
-        for statement in statements
-    ]
+    kept = [isinstance(each.subject, iri) and isinstance(each.object, iri) for each in statements]
     facts = list(compress(statements, kept))
     columns = Columns(
         [fact.subject.value for fact in facts],
@@ -119,38 +116,33 @@ _COLUMN_NAMES = (("subject", "head", "s"), ("relation", "predicate", "p"), ("obj
 
 def parse_parquet(data: bytes, name: str) -> Columns:
     """Parse Parquet: columns with known names (`_COLUMN_NAMES`), else the first three of text."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.parquet
 
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(data))
         chosen = _fact_columns({field.name: str(field.type) for field in file.schema_arrow}, name)
         table = file.read(columns=chosen)
         subjects, relations, objects = (
-            ["" if value is None else value for value in table[column].cast("str").to_pylist()]
-            for column in chosen
+            table[column].cast("str").fill_null("").to_pylist() for column in chosen
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"cannot be read as Parquet ({error}); make it anew", file=name) from error
     return Columns(subjects, relations, objects, range(1, len(subjects) + 1))
 
 
 def _fact_columns(types: dict[str, str], name: str) -> list[str]:
-    named = [
-        next((column for column in types if column.lower() in names), "") for names in _COLUMN_NAMES
-    ]
+    named = [next((c for c in types if c.lower() in names), "") for names in _COLUMN_NAMES]
     texts = [column for column, kind in types.items() if "string" in kind]
-    if all(named):
-        return named
-    if len(texts) >= 3:
-        return texts[:3]
-    raise DataError("needs three columns of text: subject, relation, object", file=name)
+    chosen = named if all(named) else texts[:3]
+    if len(chosen) < 3:
+        raise DataError("needs three columns of text: subject, relation, object", file=name)
+    return chosen
 
 
 def _decoded(data: bytes, name: str) -> str:
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return data.decode("utf-8")
+        return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError("not valid UTF-8; save the file as UTF-8", file=name, line=line) from error
@@ -170,27 +162,23 @@ def format_tsv(facts: Sequence[Triple], name: str) -> bytes:
     for fact in facts:
         if any(mark in field for field in fact for mark in "\t\r\n"):
             raise DataError(f"{fact} has a tab or line break; write CSV or Parquet", file=name)
-    return _encoded("".join(f"{subject}\t{relation}\t{obj}\n" for subject, relation, obj in facts))
+    return _encoded("".join("\t".join(fact) + "\n" for fact in facts))
 
 
 def format_csv(facts: Iterable[Triple], name: str) -> bytes:
     """The inverse of `parse_csv`, with a header."""
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([("subject", "relation", "object"), *facts])
+    csv.writer(text).writerows([KINDS, *facts])
     return _encoded(text.getvalue())
 
 
 def format_parquet(facts: Sequence[Triple], name: str) -> bytes:
     """The inverse of `parse_parquet`: columns subject, relation, object."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.parquet
 
-    columns = {
-        kind: pa.array([fact[place] for fact in facts], pa.string())
-        for place, kind in enumerate(("subject", "relation", "object"))
-    }
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
+    text, sink = pyarrow.string(), io.BytesIO()
+    columns = [pyarrow.array([fact[place] for fact in facts], text) for place in range(3)]
+    pyarrow.parquet.write_table(pyarrow.table(columns, list(KINDS)), sink)
     return sink.getvalue()
 
 
@@ -237,9 +225,9 @@ def unpacked(data: bytes, compression: str, name: str) -> bytes:
 
 
 def _open_zstd(packed: io.BytesIO) -> Any:
-    import pyarrow as pa
+    import pyarrow
 
-    return pa.CompressedInputStream(packed, "zstd")
+    return pyarrow.CompressedInputStream(packed, "zstd")
 
 
 UNPACKERS: dict[str, Callable[[io.BytesIO], Any]] = {
