@@ -25,7 +25,7 @@ from lkge.errors import DamagedFile, RunError
 from lkge.evaluation.results import Results
 from lkge.models.predictor import Predictor
 from lkge.training import checkpoint
-from lkge.training.checkpoint import Checkpoints
+from lkge.training.checkpoint import Checkpoints, write_checked_json, write_tensors
 from lkge.training.events import Event, JsonlLog, Listener, ignore
 from lkge.training.loop import Learned, Loop
 from lkge.training.trainer import restored
@@ -123,8 +123,7 @@ def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
             _begin(folder, graph, config)
         else:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with files.unfinished(folder) as temporary:
-                temporary.mkdir()
+            with files.unfinished_folder(folder) as temporary:
                 _begin(temporary, graph, config)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from error
@@ -161,11 +160,8 @@ def _learn(folder: Path, loop: Loop) -> Run:
 def _keep(folder: Path, learned: Learned, vocabulary: Vocabulary) -> None:
     from lkge.reports.page import write_report
 
-    manifest = {
-        "sha256": checkpoint.write_tensors(folder / TABLES, learned.tensors()),
-        "vocabulary": vocabulary.to_json(),
-    }
-    checkpoint.write_checked_json(folder / MODEL, manifest)
+    digest = write_tensors(folder / TABLES, learned.tensors())
+    write_checked_json(folder / MODEL, {"sha256": digest, "vocabulary": vocabulary.to_json()})
     results = json.dumps(learned.results.to_json(), indent=1, allow_nan=False)
     files.write_text_atomically(folder / RESULTS, results)
     write_report([learned.results], folder)

@@ -280,9 +280,5 @@ def _changed(part: Section, values: Mapping[str, Any], section: str) -> Section:
 
 
 def literal(value: object) -> str:
-    """A value as TOML."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
-    return repr(value)
+    """A text, number or boolean as TOML: JSON, but DEL must be escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")

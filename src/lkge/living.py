@@ -48,7 +48,8 @@ def init(
 ) -> LivingGraph:
     """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
     and goes on under its settings. `changes` are single settings, such as `dim=100`, on top of
-    `config` or of a `preset`, "living" or "living-paper"; default: that of the method, evergreen.
+    a whole `config` or of a `preset`; default: "living", or for a method other than evergreen
+    "living-paper".
 
     `keep` versions stay on disk. With `known=False` known answers are not kept: then nothing marks
     or leaves out what is known already. `data` is where the dataset of a run may be found.

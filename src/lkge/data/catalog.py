@@ -78,14 +78,10 @@ def list_datasets(data: Path | None = None) -> list[DatasetInfo]:
     }
     places = {name.casefold(): str(place) for name, place in found.items()}
     others = sorted(name for name in found if name.upper() not in EXPECTED)
+    published = "FB15k-237, grown by the paper's authors"
     return [
         DatasetInfo(EMBEDDED, "the Brick ontology, releases 1.1 to 1.5", "in the package"),
-        *(
-            DatasetInfo(
-                name, "FB15k-237, grown by the paper's authors", places.get(name.casefold())
-            )
-            for name in EXPECTED
-        ),
+        *(DatasetInfo(name, published, places.get(name.casefold())) for name in EXPECTED),
         *(DatasetInfo(name, "your own", places[name.casefold()]) for name in others),
     ]
 

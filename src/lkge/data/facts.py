@@ -4,42 +4,16 @@ The suffix of the file selects the format: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`
 compressed file has a second suffix: `.gz`, `.bz2`, `.xz` or `.zst`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from lkge.data import formats
 from lkge.data.files import as_data_error, write_bytes_atomically
-from lkge.data.formats import Columns, Triple
+from lkge.data.formats import NamedFacts as NamedFacts
+from lkge.data.formats import Triple
 from lkge.errors import DataError
-
-
-@dataclass(frozen=True)
-class NamedFacts:
-    """The distinct facts of one file as parallel columns, in the order of the file.
-
-    `lines` are the line numbers of the facts (row numbers from 1 in Parquet), or None if the format
-    has no line per fact, such as Turtle.
-    """
-
-    source: str
-    subjects: Sequence[str]
-    relations: Sequence[str]
-    objects: Sequence[str]
-    lines: Sequence[int] | None
-    warnings: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.subjects)
-
-    def __iter__(self) -> Iterator[Triple]:
-        return zip(self.subjects, self.relations, self.objects, strict=True)
-
-    def place_of(self, position: int) -> str:
-        """`file:line` of a fact, or `file` if facts have no lines."""
-        return self.source if self.lines is None else f"{self.source}:{self.lines[position]}"
 
 
 def is_fact_file(name: str) -> bool:
@@ -48,7 +22,7 @@ def is_fact_file(name: str) -> bool:
 
 
 def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -> NamedFacts:
-    """Read the facts of a file, or of bytes or a binary stream with the file name `name`."""
+    """The distinct facts of a file, or of bytes or a binary stream with the file name `name`."""
     if name is None:
         if not isinstance(source, (str, Path)):
             raise ValueError("bytes and streams need a name, whose suffix tells the format")
@@ -59,9 +33,9 @@ def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -
         known = f"{plain}, each plain or with {packed}"
         raise DataError(f"unknown suffix {suffix!r}; known are {known}", file=name)
     data = formats.unpacked(bytes_of(source, name), compression, name)
-    columns = formats.PARSERS[suffix](data, name)
-    _require_names(columns, name)
-    return _without_repeats(columns, name)
+    facts = formats.PARSERS[suffix](data, name)
+    _require_names(facts)
+    return _without_repeats(facts)
 
 
 def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
@@ -75,7 +49,7 @@ def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
     triples = list(facts)
     subjects, relations, objects = ([fact[column] for fact in triples] for column in range(3))
     lines = range(1, len(triples) + 1)
-    _require_names(Columns(subjects, relations, objects, lines), str(path))
+    _require_names(NamedFacts(str(path), subjects, relations, objects, lines))
     try:
         data = formats.FORMATTERS[suffix](triples, str(path))
     except UnicodeEncodeError as error:
@@ -103,28 +77,27 @@ def bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
         raise DataError(f"cannot be read: {error.strerror or error}", file=name) from error
 
 
-def _require_names(columns: Columns, name: str) -> None:
-    for kind, names in zip(formats.KINDS, columns[:3], strict=True):
+def _require_names(facts: NamedFacts) -> None:
+    columns = (facts.subjects, facts.relations, facts.objects)
+    for kind, names in zip(formats.KINDS, columns, strict=True):
         if not all(map(str.strip, names)):
             position = next(at for at, given in enumerate(names) if not given.strip())
             raise DataError(
                 f"the {kind} has an empty name; fill it in or remove the fact",
-                file=name,
-                line=columns.lines[position] if columns.lines else None,
+                file=facts.source,
+                line=facts.lines[position] if facts.lines else None,
             )
 
 
-def _without_repeats(columns: Columns, name: str) -> NamedFacts:
-    warnings: list[str] = []
-    if columns.left_out:
-        warnings.append(f"{name}: left out {columns.left_out} facts with literals or blank nodes")
-    facts = NamedFacts(name, *columns[:4], tuple(warnings))
+def _without_repeats(facts: NamedFacts) -> NamedFacts:
     places: dict[Triple, int] = {}
     first = [places.setdefault(fact, at) == at for at, fact in enumerate(facts)]
     if all(first):
         return facts
     again = f"{facts.place_of(first.index(False))}: a fact stands here for the second time"
-    warnings.append(f"{again}; repeats in this file, left out: {first.count(False)}")
-    subjects, relations, objects = (list(compress(names, first)) for names in columns[:3])
-    lines = columns.lines and list(compress(columns.lines, first))
-    return NamedFacts(name, subjects, relations, objects, lines, tuple(warnings))
+    warning = f"{again}; repeats in this file, left out: {first.count(False)}"
+    columns = (facts.subjects, facts.relations, facts.objects)
+    subjects, relations, objects = (list(compress(names, first)) for names in columns)
+    lines = facts.lines and list(compress(facts.lines, first))
+    warnings = (*facts.warnings, warning)
+    return NamedFacts(facts.source, subjects, relations, objects, lines, warnings)

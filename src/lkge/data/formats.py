@@ -11,8 +11,9 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any
 
 from lkge.errors import DataError
 
@@ -22,18 +23,31 @@ Triple = tuple[str, str, str]
 KINDS = ("subject", "relation", "object")
 
 
-class Columns(NamedTuple):
-    """The unchecked content of a file. `lines` is None if the format has no line per fact.
-    `left_out` is the number of statements with literals or blank nodes."""
+@dataclass(frozen=True)
+class NamedFacts:
+    """The facts of one file as parallel columns, in the order of the file. `lines` are their line
+    numbers (row numbers from 1 in Parquet), or None if the format, such as Turtle, has no line for
+    each fact."""
 
+    source: str
     subjects: Sequence[str]
     relations: Sequence[str]
     objects: Sequence[str]
     lines: Sequence[int] | None
-    left_out: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def __iter__(self) -> Iterator[Triple]:
+        return zip(self.subjects, self.relations, self.objects, strict=True)
+
+    def place_of(self, position: int) -> str:
+        """`file:line` of a fact, or `file` if facts have no lines."""
+        return self.source if self.lines is None else f"{self.source}:{self.lines[position]}"
 
 
-def parse_tsv(data: bytes, name: str) -> Columns:
+def parse_tsv(data: bytes, name: str) -> NamedFacts:
     """Parse TSV: three names a line; blank lines are skipped."""
     lines = _decoded(data, name).replace("\r\n", "\n").removesuffix("\r").split("\n")
     filled = [bool(line.strip(" ")) for line in lines]
@@ -43,13 +57,13 @@ def parse_tsv(data: bytes, name: str) -> Columns:
         if line.count("\t") != 2:
             raise _wrong_fields(line.count("\t") + 1, "a tab", name, number)
     fields = "\t".join(lines).split("\t") if lines else []
-    return Columns(fields[0::3], fields[1::3], fields[2::3], numbers)
+    return NamedFacts(name, fields[0::3], fields[1::3], fields[2::3], numbers)
 
 
 _HEADERS = {KINDS, ("head", "relation", "tail"), ("s", "p", "o")}
 
 
-def parse_csv(data: bytes, name: str) -> Columns:
+def parse_csv(data: bytes, name: str) -> NamedFacts:
     """Parse CSV: three names a row, quoted if needed; a header is skipped."""
     reader = csv.reader(io.StringIO(_decoded(data, name), newline=""), strict=True)
     fields: list[str] = []
@@ -67,22 +81,21 @@ def parse_csv(data: bytes, name: str) -> Columns:
         raise DataError(f"not valid CSV: {error}; mend it", file=name, line=start) from error
     if tuple(field.strip().lower() for field in fields[:3]) in _HEADERS:
         del fields[:3], numbers[0]
-    return Columns(fields[0::3], fields[1::3], fields[2::3], numbers)
+    return NamedFacts(name, fields[0::3], fields[1::3], fields[2::3], numbers)
 
 
-def parse_n_triples(data: bytes, name: str) -> Columns:
+def parse_n_triples(data: bytes, name: str) -> NamedFacts:
     """Parse N-Triples: one statement a line."""
-    columns, kept = _parse_rdf(data, name, "nt")
-    return columns._replace(lines=list(compress(_statement_lines(data), kept)))
+    return _parse_rdf(data, name, "nt", _statement_lines(data))
 
 
-def parse_turtle(data: bytes, name: str) -> Columns:
+def parse_turtle(data: bytes, name: str) -> NamedFacts:
     """Parse Turtle; statements have no line numbers."""
-    return _parse_rdf(data, name, "ttl")[0]
+    return _parse_rdf(data, name, "ttl", None)
 
 
-def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bool]]:
-    """The statements between IRIs, and for every statement whether it is between IRIs."""
+def _parse_rdf(data: bytes, name: str, extension: str, lines: Iterable[int] | None) -> NamedFacts:
+    """The statements between IRIs; `lines` are the numbers of the lines of all statements."""
     import pyoxigraph
 
     form = pyoxigraph.RdfFormat.from_extension(extension)
@@ -93,14 +106,16 @@ def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bo
     iri = pyoxigraph.NamedNode
     kept = [isinstance(each.subject, iri) and isinstance(each.object, iri) for each in statements]
     facts = list(compress(statements, kept))
-    columns = Columns(
+    left_out = kept.count(False)
+    warning = f"{name}: left out {left_out} facts with literals or blank nodes"
+    return NamedFacts(
+        name,
         [fact.subject.value for fact in facts],
         [fact.predicate.value for fact in facts],
         [fact.object.value for fact in facts],
-        lines=None,
-        left_out=len(statements) - len(facts),
+        None if lines is None else list(compress(lines, kept)),
+        (warning,) if left_out else (),
     )
-    return columns, kept
 
 
 def _statement_lines(data: bytes) -> Iterator[int]:
@@ -114,7 +129,7 @@ def _statement_lines(data: bytes) -> Iterator[int]:
 _COLUMN_NAMES = (("subject", "head", "s"), ("relation", "predicate", "p"), ("object", "tail", "o"))
 
 
-def parse_parquet(data: bytes, name: str) -> Columns:
+def parse_parquet(data: bytes, name: str) -> NamedFacts:
     """Parse Parquet: columns with known names (`_COLUMN_NAMES`), else the first three of text."""
     import pyarrow.parquet
 
@@ -127,7 +142,7 @@ def parse_parquet(data: bytes, name: str) -> Columns:
         )
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"cannot be read as Parquet ({error}); make it anew", file=name) from error
-    return Columns(subjects, relations, objects, range(1, len(subjects) + 1))
+    return NamedFacts(name, subjects, relations, objects, range(1, len(subjects) + 1))
 
 
 def _fact_columns(types: dict[str, str], name: str) -> list[str]:
@@ -188,7 +203,7 @@ def _encoded(text: str) -> bytes:
     return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
 
 
-PARSERS: dict[str, Callable[[bytes, str], Columns]] = {
+PARSERS: dict[str, Callable[[bytes, str], NamedFacts]] = {
     ".txt": parse_tsv,
     ".tsv": parse_tsv,
     ".csv": parse_csv,

@@ -40,13 +40,7 @@ class KnownFacts:
         sizes = [2 * len(new) for new in facts_by_snapshot]
         snapshots = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         queries, objects, rows = _distinct(facts)
-        starts = np.flatnonzero(starts_run(queries))
-        return cls(
-            keys=queries[starts],
-            offsets=np.append(starts, len(queries)).astype(np.int64),
-            answers=np.ascontiguousarray(objects, dtype=np.int32),
-            since=snapshots[rows],
-        )
+        return cls._of_rows(queries, objects, snapshots[rows])
 
     @property
     def num_facts(self) -> int:
@@ -83,30 +77,23 @@ class KnownFacts:
         `since`. Takes O(n log A) and a copy of the arrays."""
         queries, objects, _ = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
-        queries, objects, places = queries[~known], objects[~known], places[~known]
-        asked = queries[starts_run(queries)]
-        at, has_key = _find(asked, self.keys)
-        keys = np.insert(self.keys, at[~has_key], asked[~has_key])
-        counts = np.insert(np.diff(self.offsets), at[~has_key], 0)
-        return self._of_counts(
-            keys,
-            counts + _occurrences(queries, keys),
-            np.insert(self.answers, places, objects),
+        new, places = ~known, places[~known]
+        return self._of_rows(
+            np.insert(self._queries(), places, queries[new]),
+            np.insert(self.answers, places, objects[new]),
             np.insert(self.since, places, np.int32(since)),
         )
 
     def without(self, facts: Facts) -> Self:
-        """This index without n facts and their inverses; unknown facts are ignored. Takes
-        O(n log A) and a copy of the arrays."""
+        """This index without n facts and their inverses; unknown facts are ignored. Takes as long
+        as `merged`."""
         queries, objects, _ = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
-        counts = np.diff(self.offsets) - _occurrences(queries[known], self.keys)
-        left = counts > 0
-        return self._of_counts(
-            self.keys[left],
-            counts[left],
-            np.delete(self.answers, places[known]),
-            np.delete(self.since, places[known]),
+        old = places[known]
+        return self._of_rows(
+            np.delete(self._queries(), old),
+            np.delete(self.answers, old),
+            np.delete(self.since, old),
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -129,9 +116,14 @@ class KnownFacts:
         return cls(keys, offsets, answers, since)
 
     @classmethod
-    def _of_counts(cls, keys: Ints, counts: Ints, answers: Ids, since: Ids) -> Self:
-        """The index with `counts` (K,), the number of answers of each key, instead of offsets."""
-        return cls(keys, np.append(0, np.cumsum(counts, dtype=np.int64)), answers, since)
+    def _of_rows(cls, queries: Ints, answers: Ids, since: Ids) -> Self:
+        """The index of A facts with sorted packed queries, shapes (A,)."""
+        starts = np.flatnonzero(starts_run(queries))
+        return cls(queries[starts], np.append(starts, len(queries)), answers, since)
+
+    def _queries(self) -> Ints:
+        """The packed query of each answer, shape (A,)."""
+        return np.repeat(self.keys, np.diff(self.offsets))
 
     def _spans(self, queries: Ints) -> tuple[Ints, Ints]:
         """Start and stop of the answers of n packed queries, shapes (n,); equal if unknown."""
@@ -174,12 +166,6 @@ def _find(wanted: Ints, among: Ints) -> tuple[Ints, Mask]:
     known = places < len(among)
     known[known] = among[places[known]] == wanted[known]
     return places, known
-
-
-def _occurrences(values: Ints, among: Ints) -> Ints:
-    """How often each of the K sorted distinct values `among` occurs in `values`, shape (K,). Every
-    value must be one of `among`."""
-    return np.bincount(np.searchsorted(among, values), minlength=len(among))
 
 
 def _lower_bounds(wanted: Ids, values: Ids, starts: Ints, stops: Ints) -> Ints:
