@@ -12,6 +12,7 @@ A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
 """
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,21 +118,14 @@ def opened(folder: Path | str) -> Run:
 def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
     """A run folder with its first files; a new one appears with them in one act."""
     try:
-        if folder.exists():
-            if any(folder.iterdir()):
-                raise RunError(f"{folder}: not empty; resume that run or choose another folder")
-            _begin(folder, graph, config)
-        else:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with files.unfinished_folder(folder) as temporary:
-                _begin(temporary, graph, config)
+        if folder.exists() and any(folder.iterdir()):
+            raise RunError(f"{folder}: not empty; resume that run or choose another folder")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with nullcontext(folder) if folder.exists() else files.unfinished_folder(folder) as place:
+            files.write_text_atomically(place / GRAPH, json.dumps(_identity(graph)))
+            files.write_text_atomically(place / CONFIG, config.to_toml())
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from error
-
-
-def _begin(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
-    files.write_text_atomically(folder / GRAPH, json.dumps(_identity(graph)))
-    files.write_text_atomically(folder / CONFIG, config.to_toml())
 
 
 def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listener) -> Loop:

@@ -7,6 +7,7 @@ changes.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
@@ -185,11 +186,9 @@ class RunConfig(BaseModel):
 
     def has(self, key: str) -> bool:
         """Whether this run has a setting of that name."""
-        try:
-            self.place(key)
-        except SettingsError:
-            return False
-        return True
+        with suppress(SettingsError):
+            return bool(self.place(key))
+        return False
 
     def get(self, key: str) -> Any:
         """The value of a setting, by a name as `with_changes` takes it."""

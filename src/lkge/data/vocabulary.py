@@ -144,8 +144,6 @@ class Vocabulary(Names):
             return NotImplemented
         return self.to_json() == other.to_json()
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"Vocabulary({self.num_entities} entities, {self.num_relations} relations)"
 
