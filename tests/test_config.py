@@ -479,6 +479,10 @@ class TestRelease01:
         config = from_tree({"objective": "softmax", "margin": 2.0, "negatives": 3})
         assert config == paper_config(loss="softmax")
 
+    def test_a_loss_that_does_not_exist_is_an_error(self) -> None:
+        with pytest.raises(SettingsError, match=r"training\.loss = 'hinge'"):
+            from_tree({"objective": "hinge"})
+
     def test_a_name_that_never_was_is_an_error(self) -> None:
         for name in ("dimension", "replay_weight", "model"):
             with pytest.raises(SettingsError, match=f"unknown setting '{name}'"):
