@@ -26,7 +26,6 @@ from lkge.configure import (
     OLD_NAMES,
     PRESETS,
     changes_in,
-    config_or_preset,
     configure,
     flat_config,
     for_living,
@@ -356,11 +355,11 @@ class TestPresets:
                 assert config.get(name) == value
 
     def test_a_config_and_a_preset_exclude_each_other(self) -> None:
-        config = config_or_preset(paper_config(seed=5), {"dim": 8}, None)
+        config = configure({"dim": 8}, config=paper_config(seed=5))
         assert config == paper_config(seed=5, dim=8)
-        assert config_or_preset(None, {"dim": 8}, "paper") == paper_config(dim=8)
+        assert configure({"dim": 8}, "paper") == paper_config(dim=8)
         with pytest.raises(SettingsError, match="preset 'paper'; leave one of them out"):
-            config_or_preset(paper_config(), {}, "paper")
+            configure({}, "paper", config=paper_config())
 
     def test_a_run_goes_on_as_a_living_graph(self) -> None:
         assert for_living(configure()) == configure({}, "living")
@@ -479,6 +478,10 @@ class TestRelease01:
     def test_settings_of_another_loss_are_left_out(self) -> None:
         config = from_tree({"objective": "softmax", "margin": 2.0, "negatives": 3})
         assert config == paper_config(loss="softmax")
+
+    def test_a_loss_that_does_not_exist_is_an_error(self) -> None:
+        with pytest.raises(SettingsError, match=r"training\.loss = 'hinge'"):
+            from_tree({"objective": "hinge"})
 
     def test_a_name_that_never_was_is_an_error(self) -> None:
         for name in ("dimension", "replay_weight", "model"):

@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import torch
+
 import lkge
 from lkge import provenance
 
@@ -21,7 +23,7 @@ def git(folder: Path, *arguments: str) -> str:
 def test_the_record_is_json_and_names_code_libraries_and_machine() -> None:
     record = json.loads(json.dumps(provenance.provenance()))
     assert record["lkge"] == lkge.__version__
-    assert record["threads"] >= 1
+    assert record["threads"] == torch.get_num_threads()
     assert set(record) >= {"commit", "dirty", "python", "torch", "numba", "cpu", "platform"}
     assert record["python"] in provenance.machine_of(record)
 

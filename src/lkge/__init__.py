@@ -12,8 +12,6 @@
 The names below are the public face. Those that need torch or numpy are imported at first use.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 

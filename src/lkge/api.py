@@ -11,34 +11,28 @@ A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
     .lock              held by the process that learns
 """
 
-from __future__ import annotations
-
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lkge.config import RunConfig
-from lkge.configure import config_or_preset, read_toml
-from lkge.data import catalog
-from lkge.data.files import held, unfinished, write_text_atomically
+from lkge.configure import configure, read_toml
+from lkge.data import catalog, files
 from lkge.data.snapshots import GrowingGraph
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DamagedFile, RunError
 from lkge.evaluation.results import Results
 from lkge.models.predictor import Predictor
-from lkge.training.checkpoint import (
-    Checkpoints,
-    read_checked_json,
-    read_json,
-    read_tensors,
-    write_checked_json,
-    write_tensors,
-)
+from lkge.training import checkpoint
+from lkge.training.checkpoint import Checkpoints, write_checked_json, write_tensors
 from lkge.training.events import Event, JsonlLog, Listener, ignore
 from lkge.training.loop import Learned, Loop
 from lkge.training.trainer import restored
 from lkge.training.warmup import warm_up
+
+load = catalog.load
 
 CONFIG, GRAPH, LOG, RESULTS = "config.toml", "graph.json", "log.jsonl", "results.json"
 TABLES, MODEL, CHECKPOINT, LOCK = "model.safetensors", "model.json", "checkpoint", ".lock"
@@ -53,11 +47,6 @@ class Run:
     folder: Path | None = None
 
 
-def load(name_or_path: str | Path, data: Path | None = None) -> GrowingGraph:
-    """A growing graph by name (`brick`, `ENTITY`, …), or from a folder or archive."""
-    return catalog.load(name_or_path, data)
-
-
 def run(
     graph: GrowingGraph,
     *,
@@ -67,17 +56,15 @@ def run(
     config: RunConfig | None = None,
     **changes: Any,
 ) -> Run:
-    """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`.
-
-    They take precedence over `preset`, which is "evergreen" or "paper"; default: the preset of the
-    method, and the default method is evergreen. `config` has all settings; then there is no
-    preset.
+    """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`, on top
+    of a whole `config` or of a `preset`: "evergreen" or "paper"; default: that of the method, and
+    the default method is evergreen.
 
     With `out` everything is kept in that folder, which must be new or empty, and a run that was
     interrupted goes on by `resume`.
     """
     named = {"dataset": graph.name, **changes} if config is None else changes
-    chosen = config_or_preset(config, named, preset)
+    chosen = configure(named, preset, config=config)
     if out is None:
         warm_up(chosen, listener)
         learned = Loop(graph, chosen, None, listener).run()
@@ -106,7 +93,7 @@ def resume(
         return opened(folder)
     config = read_toml(folder / CONFIG)
     graph = graph or load(config.dataset.name, data)
-    if read_json(folder / GRAPH) != _identity(graph):
+    if checkpoint.read_json(folder / GRAPH) != _identity(graph):
         raise RunError(
             f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
         )
@@ -117,35 +104,28 @@ def opened(folder: Path | str) -> Run:
     """A finished run from its folder; the graph itself is not needed."""
     folder = Path(folder)
     config = read_toml(folder / CONFIG)
-    manifest = read_checked_json(folder / MODEL)
-    model, method = restored(config, read_tensors(folder / TABLES, manifest["sha256"]))
+    manifest = checkpoint.read_checked_json(folder / MODEL)
+    tensors = checkpoint.read_tensors(folder / TABLES, manifest["sha256"])
+    model, method = restored(config, tensors)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
-    return Run(
-        results=_read_results(folder / RESULTS),
-        predictor=method.predictor(model).with_names(vocabulary),
-        folder=folder,
-    )
+    try:
+        results = Results.from_json(checkpoint.read_json(folder / RESULTS))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{folder / RESULTS}: not the results of a run: {error}") from error
+    return Run(results, method.predictor(model).with_names(vocabulary), folder)
 
 
 def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
     """A run folder with its first files; a new one appears with them in one act."""
     try:
-        if folder.exists():
-            if any(folder.iterdir()):
-                raise RunError(f"{folder}: not empty; resume that run or choose another folder")
-            _begin(folder, graph, config)
-        else:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished(folder) as temporary:
-                temporary.mkdir()
-                _begin(temporary, graph, config)
+        if folder.exists() and any(folder.iterdir()):
+            raise RunError(f"{folder}: not empty; resume that run or choose another folder")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with nullcontext(folder) if folder.exists() else files.unfinished_folder(folder) as place:
+            files.write_text_atomically(place / GRAPH, json.dumps(_identity(graph)))
+            files.write_text_atomically(place / CONFIG, config.to_toml())
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from error
-
-
-def _begin(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
-    write_text_atomically(folder / GRAPH, json.dumps(_identity(graph)))
-    write_text_atomically(folder / CONFIG, config.to_toml())
 
 
 def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listener) -> Loop:
@@ -160,10 +140,10 @@ def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listen
 
 
 def _learn(folder: Path, loop: Loop) -> Run:
-    with held(folder / LOCK) as alone:
+    with files.held(folder / LOCK) as alone:
         if not alone:
             raise RunError(f"{folder}: another process is learning this run; wait for it to end")
-        for leftover in folder.rglob(".*.part"):
+        for leftover in folder.rglob(files.LEFTOVER):
             leftover.unlink()
         warm_up(loop.config, loop.listener)
         learned, vocabulary = loop.run(), loop.graph.vocabulary
@@ -177,16 +157,9 @@ def _keep(folder: Path, learned: Learned, vocabulary: Vocabulary) -> None:
     digest = write_tensors(folder / TABLES, learned.tensors())
     write_checked_json(folder / MODEL, {"sha256": digest, "vocabulary": vocabulary.to_json()})
     results = json.dumps(learned.results.to_json(), indent=1, allow_nan=False)
-    write_text_atomically(folder / RESULTS, results)
+    files.write_text_atomically(folder / RESULTS, results)
     write_report([learned.results], folder)
     Checkpoints(folder / CHECKPOINT).remove()
-
-
-def _read_results(path: Path) -> Results:
-    try:
-        return Results.from_json(read_json(path))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise DamagedFile(f"{path}: not the results of a run: {error}") from error
 
 
 def _identity(graph: GrowingGraph) -> dict[str, str]:

@@ -5,10 +5,9 @@ The defaults of `training` are the paper's. A method's own settings are its `Con
 changes.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,12 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 
 from lkge.errors import SettingsError
 
-LOSSES = ("margin", "softmax", "sampled")
+Losses = tuple[str, ...]
+LOSSES: Losses = ("margin", "softmax", "sampled")
+WITH_NEGATIVES: Losses = ("margin", "sampled")
+WITH_CANDIDATES: Losses = ("softmax", "sampled")
 SECTIONS = ("dataset", "model", "training", "method")
 
 
 def setting(
-    default: Any, text: str, *, losses: tuple[str, ...] = LOSSES, grid: Any = (), **bounds: Any
+    default: Any, text: str, *, losses: Losses = LOSSES, grid: Any = (), **bounds: Any
 ) -> Any:
     """A field of a section: its default, what it does, and the losses that use it. `grid` are the
     values that `lkge tune` tries; `bounds` are those of pydantic, such as ge=0."""
@@ -38,7 +40,7 @@ class Section(BaseModel):
     def grid(cls) -> dict[str, tuple[Any, ...]]:
         """The settings that `lkge tune` varies, and their values."""
         found = {name: _extra(cls, name).get("grid", ()) for name in cls.model_fields}
-        return {name: tuple(values) for name, values in found.items() if values}
+        return {name: values for name, values in found.items() if values}
 
 
 class DatasetConfig(Section):
@@ -52,9 +54,8 @@ class ModelConfig(Section):
 
     score: str = setting("transe", "transe, transe-l2, distmult, complex or rotate.")
     dim: int = setting(
-        200, "Numbers for each entity and relation. A complex coordinate is two.",
-        ge=1, grid=(100, 200),
-    )  # fmt: skip
+        200, "Numbers per entity and relation. A complex coordinate is two.", ge=1, grid=(100, 200)
+    )
 
 
 class TrainingConfig(Section):
@@ -77,31 +78,26 @@ class TrainingConfig(Section):
         0.0, "A validation MRR counts as better if it is higher by this share.", ge=0
     )
     negatives: int = setting(
-        10, "Corrupted facts for each positive fact.", losses=("margin", "sampled"), ge=1
+        10, "Corrupted facts for each positive fact.", losses=WITH_NEGATIVES, ge=1
     )
     negatives_shared_by: int = setting(
-        1, "Facts in a row that share their negatives.", losses=("margin", "sampled"), ge=1
+        1, "Facts in a row that share their negatives.", losses=WITH_NEGATIVES, ge=1
     )
     margin: float = setting(
-        8.0, "γ: how much lower a negative must score than its positive.",
-        losses=("margin",), ge=0,
-    )  # fmt: skip
+        8.0, "γ: how much lower a negative must score than its positive.", losses=("margin",), ge=0
+    )
     adversarial_temperature: float = setting(
-        0.0, "τ: negatives weigh softmax(τ·score). 0: all weigh the same.",
-        losses=("margin", "sampled"), ge=0,
-    )  # fmt: skip
+        0.0, "τ: negatives weigh softmax(τ·score). 0: all the same.", losses=WITH_NEGATIVES, ge=0
+    )
     label_smoothing: float = setting(
-        0.0, "Share of the softmax target that is spread over all candidates.",
-        losses=("softmax", "sampled"), ge=0, lt=1,
-    )  # fmt: skip
+        0.0, "Share of the target spread over all candidates.", losses=WITH_CANDIDATES, ge=0, lt=1
+    )
     candidate_fraction: float = setting(
-        1.0, "Share of all entities that the softmax runs over, drawn for each batch.",
-        losses=("softmax",), gt=0, le=1,
-    )  # fmt: skip
+        1.0, "Share of all entities in the softmax of a batch.", losses=("softmax",), gt=0, le=1
+    )
     all_candidates_below: int = setting(
-        5000, "Up to so many entities are all candidates of the softmax.",
-        losses=("softmax",), ge=0,
-    )  # fmt: skip
+        5000, "Up to so many entities are all candidates of the softmax.", losses=("softmax",), ge=0
+    )
     relation_prediction_weight: float = setting(
         0.0, "Weight of relation prediction, (s, ?, o), as a second task.", ge=0
     )
@@ -162,15 +158,17 @@ class RunConfig(BaseModel):
         parts: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         for key, value in changes.items():
             section, name = base.place(key)
-            base._require_used(section, name, changes)
             parts[section][name] = value
-        return base.model_copy(
+        changed = base.model_copy(
             update={
                 section: _changed(getattr(base, section), values, section)
                 for section, values in parts.items()
                 if values
             }
         )
+        for key in changes:
+            changed._require_used(key)
+        return changed
 
     def place(self, key: str) -> tuple[str, str]:
         """The section and the name of a setting."""
@@ -188,27 +186,36 @@ class RunConfig(BaseModel):
 
     def has(self, key: str) -> bool:
         """Whether this run has a setting of that name."""
-        try:
-            self.place(key)
-        except SettingsError:
-            return False
-        return True
+        with suppress(SettingsError):
+            return bool(self.place(key))
+        return False
 
     def get(self, key: str) -> Any:
         """The value of a setting, by a name as `with_changes` takes it."""
         section, name = self.place(key)
         return getattr(getattr(self, section), name)
 
-    def flat(self) -> dict[str, Any]:
-        """Each setting that has an effect, by `section.name`."""
-        return {f"{section}.{name}": value for section, name, value in self._used()}
+    def uses(self, key: str) -> bool:
+        """Whether a setting has an effect with the loss and the method of this run."""
+        section, name = self.place(key)
+        losses = losses_of(type(getattr(self, section)), name)
+        return self.training.loss in losses or name in self.method.also_uses
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Section by section, for JSON; only settings that have an effect."""
-        tree: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
-        for section, name, value in self._used():
-            tree[section][name] = value
-        return tree
+        return {
+            section: {
+                name: value
+                for name, value in getattr(self, section)
+                if self.uses(f"{section}.{name}")
+            }
+            for section in SECTIONS
+        }
+
+    def flat(self) -> dict[str, Any]:
+        """The same by `section.name`."""
+        tree = self.to_dict()
+        return {f"{part}.{name}": v for part, values in tree.items() for name, v in values.items()}
 
     def to_toml(self) -> str:
         """The same as TOML; `lkge.configure.read_toml` reads it back."""
@@ -229,23 +236,14 @@ class RunConfig(BaseModel):
         fields: Mapping[str, Any] = type(getattr(self, section)).model_fields
         return fields
 
-    def _used(self) -> Iterator[tuple[str, str, Any]]:
-        for section in SECTIONS:
-            part: Section = getattr(self, section)
-            for name in type(part).model_fields:
-                if name in self.method.also_uses or self.training.loss in losses_of(
-                    type(part), name
-                ):
-                    yield section, name, getattr(part, name)
-
-    def _require_used(self, section: str, name: str, changes: Mapping[str, Any]) -> None:
+    def _require_used(self, key: str) -> None:
         """A setting that the chosen loss does not have is an error."""
-        chosen = changes.get("loss", changes.get("training.loss", self.training.loss))
-        losses = losses_of(type(getattr(self, section)), name)
-        if chosen in LOSSES and chosen not in losses and name not in self.method.also_uses:
+        if not self.uses(key):
+            section, name = self.place(key)
+            losses = " and ".join(losses_of(type(getattr(self, section)), name))
             raise SettingsError(
-                f"{section}.{name} has no effect with training.loss = {chosen!r}: it belongs to "
-                f"{' and '.join(losses)}; leave it out or choose that loss"
+                f"{section}.{name} has no effect with training.loss = {self.training.loss!r}: it "
+                f"belongs to {losses}; leave it out or choose that loss"
             )
 
     def _unknown(self, key: str) -> str:
@@ -260,7 +258,7 @@ class RunConfig(BaseModel):
         )
 
 
-def losses_of(section: type[BaseModel], name: str) -> tuple[str, ...]:
+def losses_of(section: type[BaseModel], name: str) -> Losses:
     """The losses that use a setting."""
     return tuple(_extra(section, name).get("losses", LOSSES))
 
@@ -281,9 +279,5 @@ def _changed(part: Section, values: Mapping[str, Any], section: str) -> Section:
 
 
 def literal(value: object) -> str:
-    """A value as TOML."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
-    return repr(value)
+    """A text, number or boolean as TOML: JSON, but DEL must be escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")

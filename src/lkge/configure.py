@@ -6,137 +6,116 @@
 the presets `living` and `living-paper`.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from lkge.config import SECTIONS, RunConfig, losses_of
+from lkge.config import SECTIONS, RunConfig
 from lkge.errors import LkgeError, SettingsError
 from lkge.methods import method_named
 
 T = TypeVar("T")
 
-EVERGREEN: Mapping[str, Any] = MappingProxyType(
-    {
-        "method": "evergreen",
-        "score": "complex",
-        "dim": 200,
-        "batch_size": 1500,
-        "optimizer": "adagrad",
-        "learning_rate": 0.3,
-        "loss": "softmax",
-        "candidate_fraction": 0.3,
-        "n3": 0.05,
-        "n3_by_degree": True,
-        "parameter_averaging": True,
-        "max_epochs": 20,
-        "patience": 1,
-        "min_relative_gain": 0.01,
-    }
-)
+EVERGREEN: Mapping[str, Any] = {
+    "method": "evergreen",
+    "score": "complex",
+    "dim": 200,
+    "batch_size": 1500,
+    "optimizer": "adagrad",
+    "learning_rate": 0.3,
+    "loss": "softmax",
+    "candidate_fraction": 0.3,
+    "n3": 0.05,
+    "n3_by_degree": True,
+    "parameter_averaging": True,
+    "max_epochs": 20,
+    "patience": 1,
+    "min_relative_gain": 0.01,
+}
 """Evergreen, and the base model that it is made for."""
 
-LIVING: Mapping[str, Any] = MappingProxyType(
-    {
-        "candidate_fraction": 1.0,
-        "replay_queries": 100,
-        "replay_weight": 1.0,
-        "query_counts": False,
-        "max_epochs": 15,
-        "patience": 3,
-        "min_relative_gain": 0.002,
-        "transfer": False,
-    }
-)
+LIVING: Mapping[str, Any] = {
+    "candidate_fraction": 1.0,
+    "replay_queries": 100,
+    "replay_weight": 1.0,
+    "query_counts": False,
+    "max_epochs": 15,
+    "patience": 3,
+    "min_relative_gain": 0.002,
+    "transfer": False,
+}
 """Where evergreen differs for a living graph, which learns a few facts at a time."""
 
-LIVING_PAPER: Mapping[str, Any] = MappingProxyType(
-    {
-        "method": "lkge",
-        "learning_rate": 1e-3,
-        "batch_size": 512,
-        "max_epochs": 100,
-        "patience": 5,
-        "regularization_weight": 1.0,
-        "autoencoder_weight": 1.0,
-    }
-)
+LIVING_PAPER: Mapping[str, Any] = {
+    "method": "lkge",
+    "learning_rate": 1e-3,
+    "batch_size": 512,
+    "max_epochs": 100,
+    "patience": 5,
+    "regularization_weight": 1.0,
+    "autoencoder_weight": 1.0,
+}
 """The paper's base model for a living graph."""
 
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "evergreen": EVERGREEN,
-        "paper": MappingProxyType({"method": "lkge"}),
-        "living": MappingProxyType({**EVERGREEN, **LIVING}),
-        "living-paper": LIVING_PAPER,
-    }
-)
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "evergreen": EVERGREEN,
+    "paper": {"method": "lkge"},
+    "living": {**EVERGREEN, **LIVING},
+    "living-paper": LIVING_PAPER,
+}
 """Preset → where it differs from the class defaults, which are the paper's."""
 
-OLD_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "objective": "loss",
-        "sharing": "negatives_shared_by",
-        "rivals": "candidate_fraction",
-        "adversarial": "adversarial_temperature",
-        "relation_weight": "relation_prediction_weight",
-        "sparse_n3": "n3_by_degree",
-        "least_gain": "min_relative_gain",
-        "averaging": "parameter_averaging",
-        "alpha": "regularization_weight",
-        "beta": "autoencoder_weight",
-        "omega": "regularization_form",
-        "distillation": "replay_weight",
-        "told": "replay_share",
-        "heart": "replay_model",
-        "questions": "replay_queries",
-        "profile": "query_counts",
-        "carried_sums": "carry_optimizer_state",
-        "memory": "memory_size",
-        "neighbours": "max_neighbours",
-    }
-)
-"""Names of settings in files of release 0.1, which had no sections."""
+OLD_NAMES: Mapping[str, str] = {
+    "objective": "loss",
+    "sharing": "negatives_shared_by",
+    "rivals": "candidate_fraction",
+    "adversarial": "adversarial_temperature",
+    "relation_weight": "relation_prediction_weight",
+    "sparse_n3": "n3_by_degree",
+    "least_gain": "min_relative_gain",
+    "averaging": "parameter_averaging",
+    "alpha": "regularization_weight",
+    "beta": "autoencoder_weight",
+    "omega": "regularization_form",
+    "distillation": "replay_weight",
+    "told": "replay_share",
+    "heart": "replay_model",
+    "questions": "replay_queries",
+    "profile": "query_counts",
+    "carried_sums": "carry_optimizer_state",
+    "memory": "memory_size",
+    "neighbours": "max_neighbours",
+    "components": "components",
+    "active_components": "active_components",
+    "fine_tuning": "fine_tuning",
+    "autoencoder": "autoencoder",
+    "transfer": "transfer",
+    "regularization": "regularization",
+}
+"""Names of settings in files of release 0.1, which had no sections; the last six belong to some
+methods only and kept their names."""
 
 
 def configure(
     changes: Mapping[str, Any] = MappingProxyType({}),
     preset: str | None = None,
     *,
+    config: RunConfig | None = None,
     living: bool = False,
 ) -> RunConfig:
-    """`changes` on top of a preset: the named one, or that of the method, which is evergreen where
-    none is named."""
+    """`changes` on top of a whole `config`, or else of a preset: the named one, or that of the
+    method, which is evergreen where none is named."""
     method = changes.get("method", changes.get("method.name"))
-    name = preset_of(method, living=living) if preset is None else preset
-    if name not in PRESETS:
-        raise SettingsError(f"there is no preset {name!r}; known are: {', '.join(PRESETS)}")
-    base = with_method(method or PRESETS[name]["method"])
-    given = {key: value for key, value in PRESETS[name].items() if key != "method"}
-    base = base.with_changes({key: value for key, value in given.items() if base.has(key)})
-    return base.with_changes(changes)
-
-
-def config_or_preset(
-    config: RunConfig | None,
-    changes: Mapping[str, Any],
-    preset: str | None,
-    *,
-    living: bool = False,
-) -> RunConfig:
-    """`changes` on top of a whole config, or where there is none on top of a preset."""
     if config is None:
-        return configure(changes, preset, living=living)
+        name = preset_of(method, living=living) if preset is None else preset
+        return _of_preset(name, method).with_changes(changes)
     if preset is not None:
         raise SettingsError(
             f"config leaves nothing to the preset {preset!r}; leave one of them out"
         )
-    method = changes.get("method", changes.get("method.name", config.method.name))
-    if method != config.method.name:  # its own settings begin with their defaults
+    if method not in (None, config.method.name):  # its own settings begin with their defaults
         config = config.model_copy(update={"method": with_method(method).method})
     return config.with_changes(changes)
 
@@ -149,18 +128,23 @@ def preset_of(method: object, *, living: bool = False) -> str:
     return "evergreen" if own else "paper"
 
 
+def _of_preset(name: str, method: object) -> RunConfig:
+    """A preset, with another method than its own if one is given."""
+    if name not in PRESETS:
+        raise SettingsError(f"there is no preset {name!r}; known are: {', '.join(PRESETS)}")
+    given = dict(PRESETS[name])
+    base = with_method(method or given["method"])
+    del given["method"]
+    return base.with_changes({key: value for key, value in given.items() if base.has(key)})
+
+
 def for_living(config: RunConfig) -> RunConfig:
     """The config of a run as a living graph goes on with it: steps as in the living preset, the
     strength of a regularisation as in the run."""
     preset = LIVING if preset_of(config.method.name) == "evergreen" else LIVING_PAPER
     of_run = ("method", "regularization_weight", "autoencoder_weight")
-    return config.with_changes(
-        {
-            name: value
-            for name, value in preset.items()
-            if name not in of_run and config.has(name) and _used(config, name, config.training.loss)
-        }
-    )
+    steps = {name: preset[name] for name in preset if name not in of_run and config.has(name)}
+    return config.with_changes({name: steps[name] for name in steps if config.uses(name)})
 
 
 def flat_config(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,84 +175,50 @@ def from_tree(tree: Mapping[str, Any]) -> RunConfig:
 
 def read_toml(path: Path) -> RunConfig:
     """The config of a run folder; what the file leaves out has the class default."""
-    tree = _toml(path)
-    return _named(path, lambda: from_tree(tree))
+    return _from_file(path, from_tree)
 
 
 def changes_in(path: Path) -> dict[str, Any]:
     """The settings that a TOML file names, by `section.name`."""
-    tree = _toml(path)
-    if any(isinstance(values, Mapping) for values in tree.values()):
-        return _named(path, lambda: _with_sections(tree))
-    method = {"method": tree["method"]} if "method" in tree else {}
-    return _named(path, lambda: _translated(tree, configure(method)))
+
+    def named(tree: Mapping[str, Any]) -> dict[str, Any]:
+        if any(isinstance(values, Mapping) for values in tree.values()):
+            return _with_sections(tree)
+        return _translated(tree, configure({"method": tree["method"]} if "method" in tree else {}))
+
+    return _from_file(path, named)
 
 
 def _with_sections(tree: Mapping[str, Any]) -> dict[str, Any]:
     for section, values in tree.items():
         if section not in SECTIONS or not isinstance(values, Mapping):
-            raise SettingsError(
-                f"{section!r} is not a section; settings stand in "
-                + ", ".join(f"[{each}]" for each in SECTIONS)
-            )
-    return {
-        f"{section}.{name}": v for section, values in tree.items() for name, v in values.items()
-    }
+            known = ", ".join(f"[{each}]" for each in SECTIONS)
+            raise SettingsError(f"{section!r} is not a section; settings stand in {known}")
+    return {f"{part}.{name}": v for part, values in tree.items() for name, v in values.items()}
 
 
 def _translated(tree: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
     """Settings of release 0.1 by `section.name`. There was one bag for all methods: those without
     effect on the method and the loss are left out."""
+    for name in tree:
+        if name not in OLD_NAMES and not RunConfig().has(name):
+            raise SettingsError(f"unknown setting {name!r}")
     renamed = {OLD_NAMES.get(name, name): value for name, value in tree.items()}
     if renamed.get("regularization_form") == "printed":
         renamed["regularization_form"] = "linear"
-    _refuse_unknown(tree, renamed)
-    loss = renamed.get("loss", base.training.loss)
-    return {
-        ".".join(base.place(name)): value
-        for name, value in renamed.items()
-        if base.has(name) and _used(base, name, loss)
-    }
+    if "loss" in renamed:
+        base = base.with_changes(loss=renamed["loss"])
+    used = [name for name in renamed if base.has(name) and base.uses(name)]
+    return {".".join(base.place(name)): renamed[name] for name in used}
 
 
-def _refuse_unknown(tree: Mapping[str, Any], renamed: Mapping[str, Any]) -> None:
-    """A name that release 0.1 did not have is an error, not an old setting of another method."""
-    training = RunConfig()
-    others = {*OLD_NAMES, *(OLD_ONLY_IN_METHODS)}
-    for name, new in zip(tree, renamed, strict=True):
-        if name not in others and not training.has(new):
-            raise SettingsError(f"unknown setting {name!r}")
-
-
-OLD_ONLY_IN_METHODS = (
-    "components",
-    "active_components",
-    "fine_tuning",
-    "autoencoder",
-    "transfer",
-    "regularization",
-)
-"""Settings of release 0.1 that kept their names and belong to some methods."""
-
-
-def _used(base: RunConfig, name: str, loss: object) -> bool:
-    section, field = base.place(name)
-    losses = losses_of(type(getattr(base, section)), field)
-    return loss in losses or field in base.method.also_uses
-
-
-def _toml(path: Path) -> dict[str, Any]:
+def _from_file(path: Path, convert: Callable[[Mapping[str, Any]], T]) -> T:
+    """What `convert` makes of a TOML file; errors name the file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return convert(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
-
-
-def _named(path: Path, read: Callable[[], T]) -> T:
-    """What `read` gives; its errors name the file."""
-    try:
-        return read()
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from error

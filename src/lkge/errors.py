@@ -1,15 +1,4 @@
-"""Every error that a user can cause, in one tree.
-
-LkgeError                 something the user can correct; the message says how
-├── DataError             a fact file, archive or dataset is missing, malformed or unsafe
-│   └── UnknownName       an entity, relation, dataset or method of that name does not exist
-├── SettingsError         a setting is out of range, unknown, or contradicts another
-└── RunError              the folder of a run or a living graph cannot be written, read or resumed
-    ├── DamagedFile       a file does not have the digest that its manifest promises
-    └── StoreLocked       another process is writing to a living graph
-"""
-
-from __future__ import annotations
+"""Every error that a user can cause, in one tree."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,7 +8,7 @@ MAX_COMPARED = 200
 
 
 class LkgeError(Exception):
-    """The base class of all errors that this package raises on purpose."""
+    """The base class: something that the user can correct; the message says how."""
 
 
 class DataError(LkgeError):
@@ -33,14 +22,14 @@ class DataError(LkgeError):
 
 
 class UnknownName(DataError):
-    """A name that does not exist. `nearest` and the message have the most similar known names."""
+    """An entity, relation, dataset or method of that name does not exist. `nearest` and the
+    message have the most similar known names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
         self.kind = kind
         self.name = name
         names = list(known)
-        places = most_similar(name, list(map(str.casefold, names)))
-        self.nearest = [names[place] for place in places]
+        self.nearest = [names[at] for at in most_similar(name, list(map(str.casefold, names)))]
         hint = f" Did you mean {', '.join(map(repr, self.nearest))}?" if self.nearest else ""
         super().__init__(f"there is no {kind} named {name!r}.{hint}")
 

@@ -5,8 +5,6 @@ kg.add([("Ada", "knows", "Charles"), …])
 kg.predict(subject="Ada", relation="knows", k=5)
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import numpy as np
 
 from lkge.api import CONFIG, MODEL, TABLES, load
 from lkge.config import RunConfig
-from lkge.configure import config_or_preset, for_living, read_toml
+from lkge.configure import configure, for_living, read_toml
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
@@ -50,8 +48,8 @@ def init(
 ) -> LivingGraph:
     """Make a living graph in a new folder: an empty one, or one that begins with a finished `run`
     and goes on under its settings. `changes` are single settings, such as `dim=100`, on top of
-    `settings`, or of a `preset`: "evergreen" or "paper", as for `lkge.run`. Unless one or a method
-    is named it is evergreen.
+    a whole `config` or of a `preset`; default: "living", or for a method other than evergreen
+    "living-paper".
 
     `keep` versions stay on disk. With `known=False` known answers are not kept: then nothing marks
     or leaves out what is known already. `data` is where the dataset of a run may be found.
@@ -61,7 +59,7 @@ def init(
         if preset is not None:
             raise SettingsError(f"{run}: a run goes on with its own settings; leave preset out")
         return create(folder, of_run(Path(run), data, changes, known), options, store_config)
-    chosen = config_or_preset(config, changes, preset, living=True)
+    chosen = configure(changes, preset, config=config, living=True)
     return create(folder, InitialVersion.empty(chosen), options, store_config)
 
 

@@ -1,12 +1,12 @@
 """Provenance: the code, the libraries and the machine that made a result."""
 
-from __future__ import annotations
-
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -36,7 +36,7 @@ def provenance() -> dict[str, Any]:
         "dirty": dirty,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
-        "numba": _version("numba"),
+        "numba": metadata.version("numba"),
         "threads": torch.get_num_threads(),
         "cpu": _cpu(),
         "platform": f"{platform.system()} {platform.machine()}",
@@ -89,36 +89,20 @@ def _checkout(root: Path) -> tuple[str | None, bool | None]:
 def _git(root: Path, *arguments: str) -> str | None:
     """Output of a git command; None if git is missing or fails."""
     command = ["git", "-C", str(root), *arguments]
+    quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=GIT_SECONDS,
-            check=True,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
+        return subprocess.check_output(
+            command, stderr=subprocess.DEVNULL, text=True, timeout=GIT_SECONDS, env=quiet
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 @cache
 def _cpu() -> str:
     """The name of the CPU model; on Linux from /proc/cpuinfo."""
-    if sys.platform == "linux":
-        try:
-            lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            lines = []
-        for line in lines:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        if found := re.search(r"^model name.*?:(.*)$", text, re.MULTILINE):
+            return found[1].strip()
     return platform.processor() or "unknown CPU"

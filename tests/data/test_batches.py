@@ -183,7 +183,8 @@ def test_a_sample_is_a_share_of_all_and_who_is_in_the_facts(
     entities: int, share: float, drawn: int, power: float
 ) -> None:
     facts = asked_facts([1, 3, 2]) + np.array([7, 0, 0], np.int32)
-    sample = sample_candidates(facts, entities, share, np.random.default_rng(1), power)
+    generator = np.random.default_rng(1)
+    sample = sample_candidates(facts, entities, share, generator, power, all_below=5000)
     assert sample is not None
     assert drawn <= len(sample.entities) <= drawn + 5
     assert (np.diff(sample.entities) > 0).all()
@@ -198,7 +199,8 @@ def test_a_sample_is_a_share_of_all_and_who_is_in_the_facts(
 def test_of_few_entities_and_where_all_are_wanted_there_is_no_sample(
     entities: int, share: float
 ) -> None:
-    assert sample_candidates(asked_facts([2]), entities, share, np.random.default_rng(1)) is None
+    facts, generator = asked_facts([2]), np.random.default_rng(1)
+    assert sample_candidates(facts, entities, share, generator, all_below=5000) is None
 
 
 def test_every_batch_of_questions_has_a_sample_of_its_own() -> None:

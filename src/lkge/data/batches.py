@@ -1,10 +1,9 @@
 """Training batches: shuffled facts with corruptions or candidates, drawn from a given generator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,16 +46,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.facts)
 
-    def singly(self) -> Iterator[Batch]:
+    def singly(self) -> Iterator[Self]:
         """One batch of size 1 for each fact."""
         for b in range(len(self)):
             one = slice(b, b + 1)
-            yield Batch(
-                self.facts[one],
-                self.corruptions[one],
-                self.corrupt_object[one],
-                sample=self.sample,
-            )
+            corruptions, sides = self.corruptions[one], self.corrupt_object[one]
+            yield type(self)(self.facts[one], corruptions, sides, sample=self.sample)
 
 
 def batches(
@@ -94,11 +89,10 @@ def query_batches(
     num_entities: int = 0,
     share: float = 1.0,
     *,
-    all_below: int = 5000,
+    all_below: int = 0,
 ) -> Iterator[Batch]:
     """One epoch of softmax training: every fact once, no corruptions. The queries (s, r, ?) come
     in random order. All facts of a query are in the same batch, so a batch has about `size` facts.
-    The candidates of a batch are `sample_candidates`.
     """
     _, query, counts = np.unique(
         pack(facts[:, 0], facts[:, 1]), return_inverse=True, return_counts=True
@@ -121,14 +115,14 @@ def sample_candidates(
     generator: np.random.Generator,
     power: float = 1.0,
     *,
-    all_below: int = 5000,
+    all_below: int = 0,
 ) -> Sample | None:
-    """The entities of the facts, and a random share of all entities; None stands for all entities.
+    """The entities of the facts, and a random share of all entities; None, which stands for all
+    entities, if `share` is 1 or if there are at most `all_below` entities.
 
-    None is the result if `share` is 1 or if there are at most `all_below` entities. Objects are
-    targets of the loss and must be candidates. Subjects are candidates because many score
-    functions rank the subject of a query high. The importance of the entities of the facts is 1.
-    If d of the n other entities were drawn, the importance of each is (n / d)^power.
+    Objects are targets of the loss; subjects are candidates because many score functions rank the
+    subject of a query high. The importance of both is 1. If d of the n other entities were drawn,
+    the importance of each is (n / d)^power.
     """
     if share >= 1 or num_entities <= all_below:
         return None

@@ -5,12 +5,11 @@ searched in the folder or archive that the caller gives; by default in that of t
 variable `LKGE_DATA`, then in the cache folder: `LKGE_CACHE`, or that of the platform.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from importlib import resources
@@ -79,14 +78,10 @@ def list_datasets(data: Path | None = None) -> list[DatasetInfo]:
     }
     places = {name.casefold(): str(place) for name, place in found.items()}
     others = sorted(name for name in found if name.upper() not in EXPECTED)
+    published = "FB15k-237, grown by the paper's authors"
     return [
         DatasetInfo(EMBEDDED, "the Brick ontology, releases 1.1 to 1.5", "in the package"),
-        *(
-            DatasetInfo(
-                name, "FB15k-237, grown by the paper's authors", places.get(name.casefold())
-            )
-            for name in EXPECTED
-        ),
+        *(DatasetInfo(name, published, places.get(name.casefold())) for name in EXPECTED),
         *(DatasetInfo(name, "your own", places[name.casefold()]) for name in others),
     ]
 
@@ -124,7 +119,8 @@ def fetch(
     if name.casefold() not in map(str.casefold, expected):
         raise UnknownName("dataset to fetch", name, expected)
     target = cache_folder() / ARCHIVE
-    if _is_whole(target, expected):
+    with suppress(DataError):
+        verify(target, expected)
         return target
     given = url or os.environ.get("LKGE_DATASET_URL")
     with as_data_error(target), unfinished(target) as temporary:
@@ -169,12 +165,12 @@ def _places(data: Path | None) -> list[Path]:
     """The folders and archives to search, in order."""
     if data is not None:
         return [_archive_in(data)]
-    given = os.environ.get("LKGE_DATA")
-    cached = cache_folder() / ARCHIVE
-    return [
-        *([_archive_in(Path(given))] if given else []),
-        *([cached] if cached.exists() else []),
-    ]
+    places = []
+    if given := os.environ.get("LKGE_DATA"):
+        places.append(_archive_in(Path(given)))
+    if (cached := cache_folder() / ARCHIVE).exists():
+        places.append(cached)
+    return places
 
 
 def _archive_in(data: Path) -> Path:
@@ -184,14 +180,6 @@ def _archive_in(data: Path) -> Path:
 
 def _looks_like_path(name: str) -> bool:
     return "/" in name or os.sep in name or name in (".", "..") or name.lower().endswith(".zip")
-
-
-def _is_whole(archive: Path, expected: Mapping[str, Expected]) -> bool:
-    try:
-        verify(archive, expected)
-    except DataError:
-        return False
-    return True
 
 
 def _absent(name: str, data: Path | None) -> DataError:

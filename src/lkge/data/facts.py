@@ -4,90 +4,69 @@ The suffix of the file selects the format: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`
 compressed file has a second suffix: `.gz`, `.bz2`, `.xz` or `.zst`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from lkge.data import formats
 from lkge.data.files import as_data_error, write_bytes_atomically
-from lkge.data.formats import FORMATTERS, PACKERS, PARSERS, UNPACKERS, Columns, Triple, unpacked
+from lkge.data.formats import NamedFacts as NamedFacts
+from lkge.data.formats import Triple
 from lkge.errors import DataError
-
-
-@dataclass(frozen=True)
-class NamedFacts:
-    """The distinct facts of one file as parallel columns, in the order of the file.
-
-    `lines` are the line numbers of the facts (row numbers from 1 in Parquet), or None if the format
-    has no line per fact, such as Turtle.
-    """
-
-    source: str
-    subjects: Sequence[str]
-    relations: Sequence[str]
-    objects: Sequence[str]
-    lines: Sequence[int] | None
-    warnings: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.subjects)
-
-    def __iter__(self) -> Iterator[Triple]:
-        return zip(self.subjects, self.relations, self.objects, strict=True)
-
-    def place_of(self, position: int) -> str:
-        """`file:line` of a fact, or `file` if facts have no lines."""
-        return self.source if self.lines is None else f"{self.source}:{self.lines[position]}"
 
 
 def is_fact_file(name: str) -> bool:
     """Whether `read_facts` can read a file of that name."""
-    return _suffixes(name)[0] in PARSERS
+    return _suffixes(name)[0] in formats.PARSERS
 
 
 def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -> NamedFacts:
-    """Read the facts of a file, or of bytes or a binary stream with the file name `name`."""
+    """The distinct facts of a file, or of bytes or a binary stream with the file name `name`."""
     if name is None:
         if not isinstance(source, (str, Path)):
             raise ValueError("bytes and streams need a name, whose suffix tells the format")
         name = str(source)
     suffix, compression = _suffixes(name)
-    if suffix not in PARSERS:
-        known = f"{', '.join(PARSERS)}, each plain or with {', '.join(UNPACKERS)}"
+    if suffix not in formats.PARSERS:
+        plain, packed = ", ".join(formats.PARSERS), ", ".join(formats.UNPACKERS)
+        known = f"{plain}, each plain or with {packed}"
         raise DataError(f"unknown suffix {suffix!r}; known are {known}", file=name)
-    columns = PARSERS[suffix](unpacked(_bytes_of(source, name), compression, name), name)
-    _require_names(columns, name)
-    return _without_repeats(columns, name)
+    data = formats.unpacked(bytes_of(source, name), compression, name)
+    facts = formats.PARSERS[suffix](data, name)
+    _require_names(facts)
+    return _without_repeats(facts)
 
 
 def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
     """Write facts atomically as TSV, CSV or Parquet, plain or `.gz`, `.bz2`, `.xz`."""
     path = Path(path)
     suffix, compression = _suffixes(path.name)
-    if suffix not in FORMATTERS or compression not in PACKERS:
-        known = f"{', '.join(FORMATTERS)}, plain or with {', '.join(filter(None, PACKERS))}"
+    if suffix not in formats.FORMATTERS or compression not in formats.PACKERS:
+        plain, packed = ", ".join(formats.FORMATTERS), ", ".join(filter(None, formats.PACKERS))
+        known = f"{plain}, plain or with {packed}"
         raise DataError(f"cannot be written in this format; choose one of {known}", file=path)
     triples = list(facts)
-    _require_names(_columns_of(triples), str(path))
+    subjects, relations, objects = ([fact[column] for fact in triples] for column in range(3))
+    lines = range(1, len(triples) + 1)
+    _require_names(NamedFacts(str(path), subjects, relations, objects, lines))
     try:
-        data = FORMATTERS[suffix](triples, str(path))
+        data = formats.FORMATTERS[suffix](triples, str(path))
     except UnicodeEncodeError as error:
         raise DataError(f"a name is not valid Unicode: {error.reason}", file=path) from error
     with as_data_error(path):
-        write_bytes_atomically(path, PACKERS[compression](data))
+        write_bytes_atomically(path, formats.PACKERS[compression](data))
 
 
 def _suffixes(name: str) -> tuple[str, str]:
     """(format, compression) in lower case; the compression of a plain file is empty."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
-    compression = suffixes.pop() if suffixes and suffixes[-1] in UNPACKERS else ""
+    compression = suffixes.pop() if suffixes and suffixes[-1] in formats.UNPACKERS else ""
     return (suffixes[-1] if suffixes else ""), compression
 
 
-def _bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
+def bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
+    """The content of a source; errors give `name`."""
     if isinstance(source, bytes):
         return source
     try:
@@ -98,34 +77,27 @@ def _bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
         raise DataError(f"cannot be read: {error.strerror or error}", file=name) from error
 
 
-def _columns_of(triples: Sequence[Triple]) -> Columns:
-    subjects, relations, objects = ([fact[column] for fact in triples] for column in range(3))
-    return Columns(subjects, relations, objects, range(1, len(triples) + 1))
-
-
-def _require_names(columns: Columns, name: str) -> None:
-    for kind in ("subject", "relation", "object"):
-        names: Sequence[str] = getattr(columns, f"{kind}s")
+def _require_names(facts: NamedFacts) -> None:
+    columns = (facts.subjects, facts.relations, facts.objects)
+    for kind, names in zip(formats.KINDS, columns, strict=True):
         if not all(map(str.strip, names)):
             position = next(at for at, given in enumerate(names) if not given.strip())
             raise DataError(
                 f"the {kind} has an empty name; fill it in or remove the fact",
-                file=name,
-                line=columns.lines[position] if columns.lines else None,
+                file=facts.source,
+                line=facts.lines[position] if facts.lines else None,
             )
 
 
-def _without_repeats(columns: Columns, name: str) -> NamedFacts:
-    warnings: list[str] = []
-    if columns.left_out:
-        warnings.append(f"{name}: left out {columns.left_out} facts with literals or blank nodes")
-    facts = NamedFacts(name, *columns[:4], tuple(warnings))
+def _without_repeats(facts: NamedFacts) -> NamedFacts:
     places: dict[Triple, int] = {}
     first = [places.setdefault(fact, at) == at for at, fact in enumerate(facts)]
     if all(first):
         return facts
     again = f"{facts.place_of(first.index(False))}: a fact stands here for the second time"
-    warnings.append(f"{again}; repeats in this file, left out: {first.count(False)}")
-    subjects, relations, objects = (list(compress(names, first)) for names in columns[:3])
-    lines = columns.lines and list(compress(columns.lines, first))
-    return NamedFacts(name, subjects, relations, objects, lines, tuple(warnings))
+    warning = f"{again}; repeats in this file, left out: {first.count(False)}"
+    columns = (facts.subjects, facts.relations, facts.objects)
+    subjects, relations, objects = (list(compress(names, first)) for names in columns)
+    lines = facts.lines and list(compress(facts.lines, first))
+    warnings = (*facts.warnings, warning)
+    return NamedFacts(facts.source, subjects, relations, objects, lines, warnings)

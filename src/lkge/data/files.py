@@ -1,7 +1,5 @@
 """Atomic writing of files and folders: a reader sees the old content or the whole new content."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -8,8 +8,6 @@ Ids follow the order of first appearance: snapshot by snapshot, train, valid, te
 subject before object. So the ids below `Snapshot.num_entities` are those known by that snapshot.
 """
 
-from __future__ import annotations
-
 import re
 import zipfile
 import zlib
@@ -22,7 +20,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import numpy.typing as npt
 
-from lkge.data.facts import NamedFacts, is_fact_file, read_facts, write_facts
+from lkge.data.facts import NamedFacts, bytes_of, is_fact_file, read_facts, write_facts
 from lkge.data.files import as_data_error, unfinished
 from lkge.data.formats import MAX_UNPACKED
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts, numbered
@@ -36,6 +34,83 @@ MAX_MEMBERS = 100_000
 _SPLIT_FILE = re.compile(
     rf"(?:(?P<folder>.*)/)?(?P<number>[0-9]{{1,9}})/(?P<split>{'|'.join(SPLITS)})\.[^/]+"
 )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one dataset: for each snapshot a mapping from split to the path below `root`."""
+
+    name: str
+    root: Path
+    snapshots: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """An open folder or archive: the paths of its files, and a function that reads a file."""
+
+    root: Path
+    paths: Sequence[str]
+    read: Callable[[str], bytes]
+
+    def layouts(self) -> dict[str, Layout]:
+        """All datasets by name."""
+        found: dict[str, dict[int, dict[str, str]]] = {}
+        for path in self.paths:
+            match = _SPLIT_FILE.fullmatch(path)
+            if match and is_fact_file(path):
+                snapshots = found.setdefault(match["folder"] or "", {})
+                files = snapshots.setdefault(int(match["number"]), {})
+                if (other := files.setdefault(match["split"], path)) != path:
+                    complaint = f"stands for the same facts as {other}; remove one"
+                    raise DataError(complaint, file=f"{self.root}/{path}")
+        named = [
+            Layout(self._name_of(folder), self.root, _in_order(snapshots, self.root / folder))
+            for folder, snapshots in found.items()
+        ]
+        layouts = {layout.name: layout for layout in named}
+        if len(layouts) < len(named):
+            raise DataError("has two datasets of the same name; point to one", file=self.root)
+        return layouts
+
+    def layout(self, name: str | None) -> Layout:
+        """The dataset of that name, ignoring case; without a name, the only dataset."""
+        layouts = self.layouts()
+        if not layouts:
+            complaint = "holds no snapshots; expected files such as 0/train.txt"
+            raise DataError(complaint, file=self.root)
+        if name is not None:
+            chosen = [known for known in layouts if known.casefold() == name.casefold()]
+            if not chosen:
+                raise UnknownName("dataset", name, layouts)
+            return layouts[chosen[0]]
+        if len(layouts) > 1:
+            names = ", ".join(layouts)
+            raise DataError(f"holds several datasets, name one: {names}", file=self.root)
+        (only,) = layouts.values()
+        return only
+
+    def _name_of(self, folder: str) -> str:
+        if folder:
+            return PurePosixPath(folder).name
+        return self.root.resolve().name if self.root.is_dir() else self.root.stem
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[Source]:
+    """Open a folder or a zip archive."""
+    root = Path(path)
+    if root.is_dir():
+        yield Source(root, _paths_in(root), lambda file: bytes_of(root / file, f"{root}/{file}"))
+        return
+    if not root.exists():
+        raise DataError("there is no such folder or archive; check the path", file=root)
+    try:
+        archive = zipfile.ZipFile(root)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise DataError(f"is neither a folder nor a zip archive: {error}", file=root) from error
+    with archive:
+        yield Source(root, _members_of(archive, root), lambda file: _read_member(archive, file))
 
 
 def dataset_names(path: Path | str) -> list[str]:
@@ -80,16 +155,16 @@ class _Reading:
         self.trained_relations = np.empty(0, dtype=np.int32)
 
     def graph(self) -> GrowingGraph:
-        """Read all snapshots."""
         snapshots = tuple(self._snapshot(index) for index in range(len(self.layout.snapshots)))
         return GrowingGraph(self.layout.name, self.vocabulary, snapshots, tuple(self.warnings))
 
     def _snapshot(self, index: int) -> Snapshot:
         train = self._split(index, "train")
         if not len(train):
+            folder = PurePosixPath(next(iter(self.layout.snapshots[index].values()))).parent
             raise DataError(
                 f"snapshot {index} has no training facts; give it a train file with new facts",
-                file=self.layout.folder_of(index),
+                file=f"{self.layout.root}/{folder}",
             )
         self.trained_entities = np.union1d(self.trained_entities, train[:, [0, 2]])
         self.trained_relations = np.union1d(self.trained_relations, train[:, 1])
@@ -101,7 +176,7 @@ class _Reading:
         path = self.layout.snapshots[index].get(split)
         if path is None:
             return no_facts()
-        named = read_facts(self.source.read(path), name=self.layout.place(path))
+        named = read_facts(self.source.read(path), name=f"{self.layout.root}/{path}")
         self.warnings.extend(named.warnings)
         try:
             facts = numbered(self.vocabulary, named)
@@ -139,93 +214,6 @@ class _Reading:
             )
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The files of one dataset: for each snapshot a mapping from split to the path below `root`."""
-
-    name: str
-    root: Path
-    snapshots: tuple[Mapping[str, str], ...]
-
-    def place(self, path: str) -> str:
-        """The path of a file for messages."""
-        return f"{self.root}/{path}"
-
-    def folder_of(self, index: int) -> str:
-        """The folder of a snapshot for messages."""
-        return self.place(str(PurePosixPath(next(iter(self.snapshots[index].values()))).parent))
-
-
-@dataclass(frozen=True)
-class Source:
-    """An open folder or archive: the paths of its files, and a function that reads a file."""
-
-    root: Path
-    paths: Sequence[str]
-    read: Callable[[str], bytes]
-
-    def layouts(self) -> dict[str, Layout]:
-        """All datasets by name."""
-        found: dict[str, dict[int, dict[str, str]]] = {}
-        for path in self.paths:
-            match = _SPLIT_FILE.fullmatch(path)
-            if match and is_fact_file(path):
-                snapshots = found.setdefault(match["folder"] or "", {})
-                files = snapshots.setdefault(int(match["number"]), {})
-                other = files.setdefault(match["split"], path)
-                if other != path:
-                    complaint = f"stands for the same facts as {other}; remove one"
-                    raise DataError(complaint, file=f"{self.root}/{path}")
-        named = [
-            Layout(self._name_of(folder), self.root, _in_order(snapshots, self.root / folder))
-            for folder, snapshots in found.items()
-        ]
-        layouts = {layout.name: layout for layout in named}
-        if len(layouts) < len(named):
-            raise DataError("has two datasets of the same name; point to one", file=self.root)
-        return layouts
-
-    def layout(self, name: str | None) -> Layout:
-        """The dataset of that name, ignoring case; without a name, the only dataset."""
-        layouts = self.layouts()
-        if not layouts:
-            raise DataError(
-                "holds no snapshots; expected files such as 0/train.txt", file=self.root
-            )
-        if name is not None:
-            chosen = [known for known in layouts if known.casefold() == name.casefold()]
-            if not chosen:
-                raise UnknownName("dataset", name, layouts)
-            return layouts[chosen[0]]
-        if len(layouts) > 1:
-            raise DataError(
-                f"holds several datasets, name one: {', '.join(layouts)}", file=self.root
-            )
-        return next(iter(layouts.values()))
-
-    def _name_of(self, folder: str) -> str:
-        if folder:
-            return PurePosixPath(folder).name
-        return self.root.resolve().name if self.root.is_dir() else self.root.stem
-
-
-@contextmanager
-def opened(path: Path | str) -> Iterator[Source]:
-    """Open a folder or a zip archive."""
-    root = Path(path)
-    if root.is_dir():
-        yield Source(root, _paths_in(root), lambda file: _read_file(root / file))
-        return
-    if not root.exists():
-        raise DataError("there is no such folder or archive; check the path", file=root)
-    try:
-        archive = zipfile.ZipFile(root)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(f"is neither a folder nor a zip archive: {error}", file=root) from error
-    with archive:
-        yield Source(root, _members_of(archive, root), lambda file: _read_member(archive, file))
-
-
 def _paths_in(root: Path) -> list[str]:
     patterns = ("[0-9]*/*", "*/[0-9]*/*", "*/*/[0-9]*/*")
     files = (path for pattern in patterns for path in root.glob(pattern))
@@ -253,13 +241,6 @@ def _is_safe(name: str) -> bool:
 def _require(holds: bool, complaint: str, root: Path) -> None:
     if not holds:
         raise DataError(f"{complaint}; use another archive or folder", file=root)
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:

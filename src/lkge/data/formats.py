@@ -3,8 +3,6 @@
 The file name selects both: the last suffix but one the format, the last one the compression.
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import csv
@@ -13,27 +11,43 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any
 
 from lkge.errors import DataError
 
 Triple = tuple[str, str, str]
 """A fact by name: subject, relation, object."""
 
+KINDS = ("subject", "relation", "object")
 
-class Columns(NamedTuple):
-    """The unchecked content of a file. `lines` is None if the format has no line per fact.
-    `left_out` is the number of statements with literals or blank nodes."""
 
+@dataclass(frozen=True)
+class NamedFacts:
+    """The facts of one file as parallel columns, in the order of the file. `lines` are their line
+    numbers (row numbers from 1 in Parquet), or None if the format, such as Turtle, has no line for
+    each fact."""
+
+    source: str
     subjects: Sequence[str]
     relations: Sequence[str]
     objects: Sequence[str]
     lines: Sequence[int] | None
-    left_out: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def __iter__(self) -> Iterator[Triple]:
+        return zip(self.subjects, self.relations, self.objects, strict=True)
+
+    def place_of(self, position: int) -> str:
+        """`file:line` of a fact, or `file` if facts have no lines."""
+        return self.source if self.lines is None else f"{self.source}:{self.lines[position]}"
 
 
-def parse_tsv(data: bytes, name: str) -> Columns:
+def parse_tsv(data: bytes, name: str) -> NamedFacts:
     """Parse TSV: three names a line; blank lines are skipped."""
     lines = _decoded(data, name).replace("\r\n", "\n").removesuffix("\r").split("\n")
     filled = [bool(line.strip(" ")) for line in lines]
@@ -43,13 +57,13 @@ def parse_tsv(data: bytes, name: str) -> Columns:
         if line.count("\t") != 2:
             raise _wrong_fields(line.count("\t") + 1, "a tab", name, number)
     fields = "\t".join(lines).split("\t") if lines else []
-    return Columns(fields[0::3], fields[1::3], fields[2::3], numbers)
+    return NamedFacts(name, fields[0::3], fields[1::3], fields[2::3], numbers)
 
 
-_HEADERS = {("subject", "relation", "object"), ("head", "relation", "tail"), ("s", "p", "o")}
+_HEADERS = {KINDS, ("head", "relation", "tail"), ("s", "p", "o")}
 
 
-def parse_csv(data: bytes, name: str) -> Columns:
+def parse_csv(data: bytes, name: str) -> NamedFacts:
     """Parse CSV: three names a row, quoted if needed; a header is skipped."""
     reader = csv.reader(io.StringIO(_decoded(data, name), newline=""), strict=True)
     fields: list[str] = []
@@ -67,22 +81,21 @@ def parse_csv(data: bytes, name: str) -> Columns:
         raise DataError(f"not valid CSV: {error}; mend it", file=name, line=start) from error
     if tuple(field.strip().lower() for field in fields[:3]) in _HEADERS:
         del fields[:3], numbers[0]
-    return Columns(fields[0::3], fields[1::3], fields[2::3], numbers)
+    return NamedFacts(name, fields[0::3], fields[1::3], fields[2::3], numbers)
 
 
-def parse_n_triples(data: bytes, name: str) -> Columns:
+def parse_n_triples(data: bytes, name: str) -> NamedFacts:
     """Parse N-Triples: one statement a line."""
-    columns, kept = _parse_rdf(data, name, "nt")
-    return columns._replace(lines=list(compress(_statement_lines(data), kept)))
+    return _parse_rdf(data, name, "nt", _statement_lines(data))
 
 
-def parse_turtle(data: bytes, name: str) -> Columns:
+def parse_turtle(data: bytes, name: str) -> NamedFacts:
     """Parse Turtle; statements have no line numbers."""
-    return _parse_rdf(data, name, "ttl")[0]
+    return _parse_rdf(data, name, "ttl", None)
 
 
-def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bool]]:
-    """The statements between IRIs, and for every statement whether it is between IRIs."""
+def _parse_rdf(data: bytes, name: str, extension: str, lines: Iterable[int] | None) -> NamedFacts:
+    """The statements between IRIs; `lines` are the numbers of the lines of all statements."""
     import pyoxigraph
 
     form = pyoxigraph.RdfFormat.from_extension(extension)
@@ -91,19 +104,18 @@ def _parse_rdf(data: bytes, name: str, extension: str) -> tuple[Columns, list[bo
     except SyntaxError as error:
         raise DataError(f"{error.msg}; mend it", file=name, line=error.lineno) from error
     iri = pyoxigraph.NamedNode
-    kept = [
-        isinstance(statement.subject, iri) and isinstance(statement.object, iri)
-        for statement in statements
-    ]
+    kept = [isinstance(each.subject, iri) and isinstance(each.object, iri) for each in statements]
     facts = list(compress(statements, kept))
-    columns = Columns(
+    left_out = kept.count(False)
+    warning = f"{name}: left out {left_out} facts with literals or blank nodes"
+    return NamedFacts(
+        name,
         [fact.subject.value for fact in facts],
         [fact.predicate.value for fact in facts],
         [fact.object.value for fact in facts],
-        lines=None,
-        left_out=len(statements) - len(facts),
+        None if lines is None else list(compress(lines, kept)),
+        (warning,) if left_out else (),
     )
-    return columns, kept
 
 
 def _statement_lines(data: bytes) -> Iterator[int]:
@@ -117,40 +129,35 @@ def _statement_lines(data: bytes) -> Iterator[int]:
 _COLUMN_NAMES = (("subject", "head", "s"), ("relation", "predicate", "p"), ("object", "tail", "o"))
 
 
-def parse_parquet(data: bytes, name: str) -> Columns:
+def parse_parquet(data: bytes, name: str) -> NamedFacts:
     """Parse Parquet: columns with known names (`_COLUMN_NAMES`), else the first three of text."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.parquet
 
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(data))
         chosen = _fact_columns({field.name: str(field.type) for field in file.schema_arrow}, name)
         table = file.read(columns=chosen)
         subjects, relations, objects = (
-            ["" if value is None else value for value in table[column].cast("str").to_pylist()]
-            for column in chosen
+            table[column].cast("str").fill_null("").to_pylist() for column in chosen
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"cannot be read as Parquet ({error}); make it anew", file=name) from error
-    return Columns(subjects, relations, objects, range(1, len(subjects) + 1))
+    return NamedFacts(name, subjects, relations, objects, range(1, len(subjects) + 1))
 
 
 def _fact_columns(types: dict[str, str], name: str) -> list[str]:
-    named = [
-        next((column for column in types if column.lower() in names), "") for names in _COLUMN_NAMES
-    ]
+    named = [next((c for c in types if c.lower() in names), "") for names in _COLUMN_NAMES]
     texts = [column for column, kind in types.items() if "string" in kind]
-    if all(named):
-        return named
-    if len(texts) >= 3:
-        return texts[:3]
-    raise DataError("needs three columns of text: subject, relation, object", file=name)
+    chosen = named if all(named) else texts[:3]
+    if len(chosen) < 3:
+        raise DataError("needs three columns of text: subject, relation, object", file=name)
+    return chosen
 
 
 def _decoded(data: bytes, name: str) -> str:
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return data.decode("utf-8")
+        return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError("not valid UTF-8; save the file as UTF-8", file=name, line=line) from error
@@ -170,27 +177,23 @@ def format_tsv(facts: Sequence[Triple], name: str) -> bytes:
     for fact in facts:
         if any(mark in field for field in fact for mark in "\t\r\n"):
             raise DataError(f"{fact} has a tab or line break; write CSV or Parquet", file=name)
-    return _encoded("".join(f"{subject}\t{relation}\t{obj}\n" for subject, relation, obj in facts))
+    return _encoded("".join("\t".join(fact) + "\n" for fact in facts))
 
 
 def format_csv(facts: Iterable[Triple], name: str) -> bytes:
     """The inverse of `parse_csv`, with a header."""
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([("subject", "relation", "object"), *facts])
+    csv.writer(text).writerows([KINDS, *facts])
     return _encoded(text.getvalue())
 
 
 def format_parquet(facts: Sequence[Triple], name: str) -> bytes:
     """The inverse of `parse_parquet`: columns subject, relation, object."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.parquet
 
-    columns = {
-        kind: pa.array([fact[place] for fact in facts], pa.string())
-        for place, kind in enumerate(("subject", "relation", "object"))
-    }
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
+    text, sink = pyarrow.string(), io.BytesIO()
+    columns = [pyarrow.array([fact[place] for fact in facts], text) for place in range(3)]
+    pyarrow.parquet.write_table(pyarrow.table(columns, list(KINDS)), sink)
     return sink.getvalue()
 
 
@@ -200,7 +203,7 @@ def _encoded(text: str) -> bytes:
     return codecs.BOM_UTF8 + data if data.startswith(codecs.BOM_UTF8) else data
 
 
-PARSERS: dict[str, Callable[[bytes, str], Columns]] = {
+PARSERS: dict[str, Callable[[bytes, str], NamedFacts]] = {
     ".txt": parse_tsv,
     ".tsv": parse_tsv,
     ".csv": parse_csv,
@@ -237,9 +240,9 @@ def unpacked(data: bytes, compression: str, name: str) -> bytes:
 
 
 def _open_zstd(packed: io.BytesIO) -> Any:
-    import pyarrow as pa
+    import pyarrow
 
-    return pa.CompressedInputStream(packed, "zstd")
+    return pyarrow.CompressedInputStream(packed, "zstd")
 
 
 UNPACKERS: dict[str, Callable[[io.BytesIO], Any]] = {

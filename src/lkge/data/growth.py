@@ -29,11 +29,9 @@ The last snapshot has all remaining facts.
 the others for training (3:1:1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +43,7 @@ from lkge.errors import DataError, SettingsError
 Growth = Literal["entity", "relation", "fact", "hybrid"]
 GROWTHS: tuple[Growth, ...] = get_args(Growth)
 SEEDS = 10
+"""At most so many facts are drawn first, as in the paper."""
 
 NOTHING = -1
 """The result of a draw from an empty pool."""
@@ -53,8 +52,7 @@ Rows = npt.NDArray[np.int64]
 """Row numbers of a fact array."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """The rows that one snapshot adds: the drawn rows in order, and the rows of the closing.
 
     `seeds` are the drawn rows that need not have a seen entity: the first rows, and one for each
@@ -71,8 +69,7 @@ class Step:
         return np.concatenate([self.drawn, self.closing])
 
 
-@dataclass(frozen=True)
-class Division:
+class Division(NamedTuple):
     """The new facts of one snapshot, 3:1:1."""
 
     train: Facts
@@ -80,12 +77,91 @@ class Division:
     test: Facts
 
 
+@dataclass(frozen=True)
+class Pool:
+    """Items to draw from uniformly. A selected item is removed when it is drawn."""
+
+    items: list[int]
+    selected: npt.NDArray[np.bool_]
+    draw: Callable[[], float]
+
+    def pick(self) -> int:
+        """A random item that is not selected, or `NOTHING` if all are."""
+        items = self.items
+        while items:
+            at = int(self.draw() * len(items))
+            if not self.selected[items[at]]:
+                return items[at]
+            items[at] = items[-1]
+            items.pop()
+        return NOTHING
+
+
+class GrowthState:
+    """Which items are selected. Items are numbered: facts from 0, then entities, then relations."""
+
+    def __init__(self, facts: Facts, rng: np.random.Generator):
+        entities, ends = np.unique(facts[:, [0, 2]], return_inverse=True)
+        relations, kinds = np.unique(facts[:, 1], return_inverse=True)
+        self.total = {"fact": len(facts), "entity": len(entities), "relation": len(relations)}
+        self.count = dict.fromkeys(self.total, 0)
+        self.first_entity = len(facts)
+        self.first_relation = len(facts) + len(entities)
+        self.num_items = self.first_relation + len(relations)
+        subjects, objects = ends.reshape(-1, 2).T + self.first_entity
+        labels = kinds.ravel() + self.first_relation
+        self.parts: Rows = np.stack([subjects, labels, objects], axis=1)
+        self.loops = np.equal(subjects, objects)
+        self.selected = np.zeros(self.num_items, dtype=np.bool_)
+        self.selected_facts = self.selected[: self.first_entity]
+        self.draw = _uniforms(rng).__next__
+        self._facts, self._starts = self._facts_by_part()
+
+    def _facts_by_part(self) -> tuple[Rows, Rows]:
+        """The facts of each entity and relation, concatenated, and where those of each start."""
+        rows = np.arange(self.first_entity)
+        straight = ~self.loops
+        parts = np.concatenate([self.parts[:, 0], self.parts[:, 1], self.parts[straight, 2]])
+        facts = np.concatenate([rows, rows, rows[straight]])
+        order = np.argsort(parts, kind="stable")
+        starts = np.searchsorted(parts[order], np.arange(self.first_entity, self.num_items + 1))
+        return facts[order], starts
+
+    def facts_with(self, part: int) -> Rows:
+        """The distinct facts that have this entity or relation."""
+        at = part - self.first_entity
+        return self._facts[self._starts[at] : self._starts[at + 1]]
+
+    def pool(self, items: Iterable[int] = ()) -> Pool:
+        """A pool of the items that are not selected."""
+        return Pool(list(items), self.selected, self.draw)
+
+    def see(self, part: int) -> None:
+        """Select an unseen entity or relation."""
+        self.selected[part] = True
+        self.count["entity" if part < self.first_relation else "relation"] += 1
+
+    def add(self, row: int) -> list[int]:
+        """Select a fact; return its entities and relation that were unseen before."""
+        self.selected[row] = True
+        self.count["fact"] += 1
+        fresh = [part for part in set(self.parts[row].tolist()) if not self.selected[part]]
+        for part in fresh:
+            self.see(part)
+        return fresh
+
+
+def _uniforms(rng: np.random.Generator) -> Iterator[float]:
+    """Uniform random numbers from [0, 1), drawn in blocks for speed."""
+    while True:
+        yield from rng.random(4096).tolist()
+
+
 def grow(facts: Facts, growth: Growth, snapshots: int = 5, *, seed: int) -> list[Division]:
     """The divided new facts of each snapshot. Repeated facts of the source count once."""
     rng = np.random.default_rng(seed)
     facts = unique_facts(facts)
-    steps = expand(facts, growth, snapshots, rng)
-    return [divide(facts[step.rows], rng) for step in steps]
+    return [divide(facts[step.rows], rng) for step in expand(facts, growth, snapshots, rng)]
 
 
 def build_growing_graph(
@@ -105,8 +181,9 @@ def build_growing_graph(
     vocabulary = Vocabulary()
 
     def snapshot(index: int, division: Division) -> Snapshot:
-        parts = (division.train, division.valid, division.test)
-        train, valid, test = (numbered(vocabulary, source.named(part.tolist())) for part in parts)
+        train, valid, test = (
+            numbered(vocabulary, source.named(part.tolist())) for part in division
+        )
         counts = vocabulary.num_entities, vocabulary.num_relations
         return Snapshot(index, train, valid, test, *counts)
 
@@ -206,8 +283,15 @@ def _expand_hybrid(state: GrowthState, snapshots: int) -> list[Step]:
         enable(item)
         return NOTHING
 
+    def select_seeds() -> list[int]:
+        everything, seeds = state.pool(range(state.first_entity)), []
+        for _ in range(min(SEEDS, state.total["fact"] // snapshots)):
+            seeds.append(everything.pick())
+            add(seeds[-1])
+        return seeds
+
     def step(i: int) -> Step:
-        drawn = _select_seeds(state, add, snapshots) if i == 1 else []
+        drawn = select_seeds() if i == 1 else []
         seeds = frozenset(drawn)
         most = state.total["fact"] - (snapshots - i)
         ended = False
@@ -221,118 +305,21 @@ def _expand_hybrid(state: GrowthState, snapshots: int) -> list[Step]:
     return [step(i) for i in range(1, snapshots)]
 
 
-def _select_seeds(state: GrowthState, add: Callable[[int], None], snapshots: int) -> list[int]:
-    """Select the seeds of the hybrid growth, at most 1/n of the facts."""
-    everything = state.pool(range(state.first_entity))
-    seeds: list[int] = []
-    for _ in range(min(SEEDS, state.total["fact"] // snapshots)):
-        seeds.append(everything.pick())
-        add(seeds[-1])
-    return seeds
-
-
 def _require_enough(state: GrowthState, growth: Growth, snapshots: int) -> None:
     """Raise an error if a snapshot could have no facts. A fact may have two new entities."""
     if growth not in GROWTHS:
         raise SettingsError(f"growth = {growth!r} must be one of {', '.join(GROWTHS)}")
     if snapshots < 1:
         raise SettingsError(f"snapshots = {snapshots} is out of range: it must be at least 1")
-    needs = {"fact": snapshots}
-    if growth == "entity":
-        needs["entity"] = 2 * snapshots
-    if growth == "relation":
-        needs["relation"] = snapshots
-    for kind, need in needs.items():
-        if state.total[kind] < need:
+    needs = {"fact": snapshots, "entity": 2 * snapshots, "relation": snapshots}
+    for kind in ("fact", growth):
+        if kind in needs and state.total[kind] < needs[kind]:
             raise DataError(
                 f"too small a source for {snapshots} snapshots by {growth} growth: {kind} count "
-                f"{state.total[kind]}, needed {need}; ask for fewer snapshots or another growth"
+                f"{state.total[kind]}, needed {needs[kind]}; ask for fewer snapshots or another "
+                "growth"
             )
 
 
 def _rows(rows: Sequence[int]) -> Rows:
     return np.asarray(rows, dtype=np.int64)
-
-
-class GrowthState:
-    """Which items are selected. Items are numbered: facts from 0, then entities, then relations."""
-
-    def __init__(self, facts: Facts, rng: np.random.Generator):
-        entities, ends = np.unique(facts[:, [0, 2]], return_inverse=True)
-        relations, kinds = np.unique(facts[:, 1], return_inverse=True)
-        self.total = {"fact": len(facts), "entity": len(entities), "relation": len(relations)}
-        self.count = dict.fromkeys(self.total, 0)
-        self.first_entity = len(facts)
-        self.first_relation = len(facts) + len(entities)
-        self.num_items = self.first_relation + len(relations)
-        subjects, objects = ends.reshape(-1, 2).T + self.first_entity
-        labels = kinds.ravel() + self.first_relation
-        self.parts: Rows = np.stack([subjects, labels, objects], axis=1)
-        self.selected = np.zeros(self.num_items, dtype=np.bool_)
-        self.selected_facts = self.selected[: self.first_entity]
-        self.draw = _uniforms(rng).__next__
-        self._facts, self._starts = self._facts_by_part()
-
-    @property
-    def loops(self) -> npt.NDArray[np.bool_]:
-        """For each fact whether its subject is its object."""
-        return np.equal(self.parts[:, 0], self.parts[:, 2])
-
-    def _facts_by_part(self) -> tuple[Rows, Rows]:
-        """The facts of each entity and relation, concatenated, and where those of each start."""
-        rows = np.arange(self.first_entity)
-        straight = ~self.loops
-        parts = np.concatenate([self.parts[:, 0], self.parts[:, 1], self.parts[straight, 2]])
-        facts = np.concatenate([rows, rows, rows[straight]])
-        order = np.argsort(parts, kind="stable")
-        starts = np.searchsorted(parts[order], np.arange(self.first_entity, self.num_items + 1))
-        return facts[order], starts
-
-    def facts_with(self, part: int) -> Rows:
-        """The distinct facts that have this entity or relation."""
-        at = part - self.first_entity
-        return self._facts[self._starts[at] : self._starts[at + 1]]
-
-    def pool(self, items: Iterable[int] = ()) -> Pool:
-        """A pool of the items that are not selected."""
-        return Pool(list(items), self.selected, self.draw)
-
-    def see(self, part: int) -> None:
-        """Select an unseen entity or relation."""
-        self.selected[part] = True
-        self.count["entity" if part < self.first_relation else "relation"] += 1
-
-    def add(self, row: int) -> list[int]:
-        """Select a fact; return its entities and relation that were unseen before."""
-        self.selected[row] = True
-        self.count["fact"] += 1
-        fresh = [part for part in set(self.parts[row].tolist()) if not self.selected[part]]
-        for part in fresh:
-            self.see(part)
-        return fresh
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Items to draw from uniformly. A selected item is removed when it is drawn."""
-
-    items: list[int]
-    selected: npt.NDArray[np.bool_]
-    draw: Callable[[], float]
-
-    def pick(self) -> int:
-        """A random item that is not selected, or `NOTHING` if all are."""
-        items = self.items
-        while items:
-            at = int(self.draw() * len(items))
-            if not self.selected[items[at]]:
-                return items[at]
-            items[at] = items[-1]
-            items.pop()
-        return NOTHING
-
-
-def _uniforms(rng: np.random.Generator) -> Iterator[float]:
-    """Uniform random numbers from [0, 1), drawn in blocks for speed."""
-    while True:
-        yield from rng.random(4096).tolist()

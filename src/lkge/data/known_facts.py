@@ -1,7 +1,5 @@
 """All known facts as an index from a query (subject, relation) to its objects."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -41,18 +39,8 @@ class KnownFacts:
         facts = np.concatenate([no_facts(), *map(with_inverses, facts_by_snapshot)])
         sizes = [2 * len(new) for new in facts_by_snapshot]
         snapshots = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        packed = pack(facts[:, 0], facts[:, 1])
-        order = np.lexsort((snapshots, facts[:, 2], packed))
-        packed, objects, snapshots = packed[order], facts[order, 2], snapshots[order]
-        first = starts_run(packed) | starts_run(objects)
-        packed, objects, snapshots = packed[first], objects[first], snapshots[first]
-        starts = np.flatnonzero(starts_run(packed))
-        return cls(
-            keys=packed[starts],
-            offsets=np.append(starts, len(packed)).astype(np.int64),
-            answers=np.ascontiguousarray(objects, dtype=np.int32),
-            since=snapshots,
-        )
+        queries, objects, rows = _distinct(facts)
+        return cls._of_rows(queries, objects, snapshots[rows])
 
     @property
     def num_facts(self) -> int:
@@ -61,7 +49,7 @@ class KnownFacts:
 
     def lookup(self, subjects: npt.ArrayLike, relations: npt.ArrayLike) -> tuple[Ints, Ints]:
         """Start and stop of the answers of n queries, shapes (n,); equal if a query is unknown."""
-        return self._rows(pack(subjects, relations))
+        return self._spans(pack(subjects, relations))
 
     def of(self, subject: int, relation: int, until: int) -> Ids:
         """The sorted objects of one query that are known by snapshot `until`."""
@@ -87,29 +75,25 @@ class KnownFacts:
     def merged(self, facts: Facts, since: int) -> Self:
         """This index with n more facts and their inverses. A fact that is known already keeps its
         `since`. Takes O(n log A) and a copy of the arrays."""
-        queries, objects = _distinct(with_inverses(facts))
+        queries, objects, _ = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
-        queries, objects, places = queries[~known], objects[~known], places[~known]
-        keys, counts = self._with_keys(queries[starts_run(queries)])
-        return self._of_counts(
-            keys,
-            counts + _occurrences(queries, keys),
-            np.insert(self.answers, places, objects),
+        new, places = ~known, places[~known]
+        return self._of_rows(
+            np.insert(self._queries(), places, queries[new]),
+            np.insert(self.answers, places, objects[new]),
             np.insert(self.since, places, np.int32(since)),
         )
 
     def without(self, facts: Facts) -> Self:
-        """This index without n facts and their inverses; unknown facts are ignored. Takes
-        O(n log A) and a copy of the arrays."""
-        queries, objects = _distinct(with_inverses(facts))
+        """This index without n facts and their inverses; unknown facts are ignored. Takes as long
+        as `merged`."""
+        queries, objects, _ = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
-        counts = np.diff(self.offsets) - _occurrences(queries[known], self.keys)
-        left = counts > 0
-        return self._of_counts(
-            self.keys[left],
-            counts[left],
-            np.delete(self.answers, places[known]),
-            np.delete(self.since, places[known]),
+        old = places[known]
+        return self._of_rows(
+            np.delete(self._queries(), old),
+            np.delete(self.answers, old),
+            np.delete(self.since, old),
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -119,10 +103,8 @@ class KnownFacts:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The inverse of `arrays`. Only sizes are checked, so a memory-mapped file is not read."""
-        keys = stored_array(arrays, "keys", np.int64)
-        offsets = stored_array(arrays, "offsets", np.int64)
-        answers = stored_array(arrays, "answers", np.int32)
-        since = stored_array(arrays, "since", np.int32)
+        keys, offsets = (stored_array(arrays, name, np.int64) for name in ("keys", "offsets"))
+        answers, since = (stored_array(arrays, name, np.int32) for name in ("answers", "since"))
         require_fit(
             len(offsets) == len(keys) + 1, f"{len(keys)} queries have {len(offsets)} offsets"
         )
@@ -134,28 +116,27 @@ class KnownFacts:
         return cls(keys, offsets, answers, since)
 
     @classmethod
-    def _of_counts(cls, keys: Ints, counts: Ints, answers: Ids, since: Ids) -> Self:
-        """The index with `counts` (K,), the number of answers of each key, instead of offsets."""
-        return cls(keys, np.append(0, np.cumsum(counts, dtype=np.int64)), answers, since)
+    def _of_rows(cls, queries: Ints, answers: Ids, since: Ids) -> Self:
+        """The index of A facts with sorted packed queries, shapes (A,)."""
+        starts = np.flatnonzero(starts_run(queries))
+        return cls(queries[starts], np.append(starts, len(queries)), answers, since)
 
-    def _rows(self, queries: Ints) -> tuple[Ints, Ints]:
+    def _queries(self) -> Ints:
+        """The packed query of each answer, shape (A,)."""
+        return np.repeat(self.keys, np.diff(self.offsets))
+
+    def _spans(self, queries: Ints) -> tuple[Ints, Ints]:
         """Start and stop of the answers of n packed queries, shapes (n,); equal if unknown."""
         places, known = _find(queries, self.keys)
         return self.offsets[places], self.offsets[places + known]
 
     def _places(self, queries: Ints, objects: Ids) -> tuple[Ints, Mask]:
         """The (insertion) places of n facts in `answers`, and whether they are known; (n,)."""
-        starts, stops = self._rows(queries)
+        starts, stops = self._spans(queries)
         places = _lower_bounds(objects, self.answers, starts, stops)
         known = places < stops
         known[known] = self.answers[places[known]] == objects[known]
         return places, known
-
-    def _with_keys(self, queries: Ints) -> tuple[Ints, Ints]:
-        """The union of all keys and sorted distinct queries, and the number of answers of each."""
-        places, known = _find(queries, self.keys)
-        keys = np.insert(self.keys, places[~known], queries[~known])
-        return keys, np.insert(np.diff(self.offsets), places[~known], 0)
 
 
 def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> Ints:
@@ -170,13 +151,13 @@ def starts_run(values: npt.NDArray[np.integer]) -> Mask:
     return starts
 
 
-def _distinct(facts: Facts) -> tuple[Ints, Ids]:
-    """The packed queries and the objects of n facts, sorted and distinct; shapes (≤ n,)."""
+def _distinct(facts: Facts) -> tuple[Ints, Ids, Ints]:
+    """The packed queries and the objects of n facts, sorted and distinct, and the first row of
+    each; shapes (≤ n,)."""
     queries, objects = pack(facts[:, 0], facts[:, 1]), facts[:, 2]
-    order = np.lexsort((objects, queries))
-    queries, objects = queries[order], objects[order]
-    first = starts_run(queries) | starts_run(objects)
-    return queries[first], objects[first]
+    order = np.lexsort((objects, queries))  # stable: equal facts stay in order of their rows
+    rows = order[starts_run(queries[order]) | starts_run(objects[order])]
+    return queries[rows], objects[rows], rows
 
 
 def _find(wanted: Ints, among: Ints) -> tuple[Ints, Mask]:
@@ -185,12 +166,6 @@ def _find(wanted: Ints, among: Ints) -> tuple[Ints, Mask]:
     known = places < len(among)
     known[known] = among[places[known]] == wanted[known]
     return places, known
-
-
-def _occurrences(values: Ints, among: Ints) -> Ints:
-    """How often each of the K sorted distinct values `among` occurs in `values`, shape (K,). Every
-    value must be one of `among`."""
-    return np.bincount(np.searchsorted(among, values), minlength=len(among))
 
 
 def _lower_bounds(wanted: Ids, values: Ids, starts: Ints, stops: Ints) -> Ints:

@@ -1,7 +1,5 @@
 """Names in arrays that can be memory-mapped: a name is found by binary search."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +12,6 @@ from numpy.typing import NDArray
 
 from lkge.data.vocabulary import Names, require_entity_name, require_relation_name
 from lkge.errors import DamagedFile, DataError, most_similar
-
-SortKey = tuple[str, str]
-"""(casefolded name, name): names that differ only in case are neighbours in sorted order."""
 
 _MAX_COMPARED_NAMES = 100_000
 """In a table with at most so many names an unknown name is compared with all names."""
@@ -34,7 +29,7 @@ class NameTable:
 
     text   (b,) uint8: the names in UTF-8, concatenated in order of their numbers
     ends   (n,) int64: the end of each name in `text`
-    order  (n,) int32: the numbers, sorted by the `sort_key` of their names
+    order  (n,) int32: the numbers, sorted by the key (casefolded name, name) of their names
     """
 
     text: NDArray[np.uint8]
@@ -45,7 +40,7 @@ class NameTable:
     def of(cls, names: Iterable[str] = ()) -> Self:
         """A table of distinct names, numbered in the given order."""
         listed = list(names)
-        keys = list(map(sort_key, listed))
+        keys = list(map(_sort_key, listed))
         order = sorted(range(len(keys)), key=keys.__getitem__)
         for number, following in pairwise(order):
             if listed[number] == listed[following]:
@@ -73,7 +68,7 @@ class NameTable:
 
     def find(self, name: str) -> int | None:
         """The number of `name`, or None; decodes O(log n) names."""
-        number = self._search([name])[0]
+        (number,) = self._search([name])
         return None if number < 0 else number
 
     def find_all(self, names: Sequence[str]) -> NDArray[np.int64]:
@@ -87,11 +82,10 @@ class NameTable:
 
     def starting_with(self, prefix: str, limit: int | None = None) -> list[int]:
         """The numbers of the first names, in sorted order, that start with `prefix` in any case."""
-        folded = prefix.casefold()
-        keys = _SortedKeys.of(self)
-        places = range(bisect_left(keys, (folded, "")), len(self))
-        matching = takewhile(lambda place: keys[place][0].startswith(folded), places)
-        return [int(self.order[place]) for place in islice(matching, limit)]
+        folded, key = prefix.casefold(), self._keys()
+        following = self.order[bisect_left(self.order, (folded, ""), key=key) :]
+        matching = takewhile(lambda number: key(number)[0].startswith(folded), following)
+        return [int(number) for number in islice(matching, limit)]
 
     def appended(self, names: Sequence[str]) -> Self:
         """This table with k new distinct names at the end: O(k log n) and a copy of the arrays."""
@@ -100,8 +94,9 @@ class NameTable:
         for name, number in zip(names, self._search(names), strict=True):
             if number >= 0:
                 raise DataError(f"the name {name!r} exists already; leave it out")
-        keys, added = _SortedKeys.of(self), self.of(names)
-        places = [bisect_left(keys, sort_key(names[number])) for number in added.order]
+        key, added = self._keys(), self.of(names)
+        new_keys = (_sort_key(names[number]) for number in added.order)
+        places = [bisect_left(self.order, new_key, key=key) for new_key in new_keys]
         return type(self)(
             np.concatenate([self.text, added.text]),
             np.concatenate([self.ends, added.ends + len(self.text)]),
@@ -109,16 +104,13 @@ class NameTable:
         )
 
     def near(self, name: str) -> list[str]:
-        """Up to three names that are most similar to `name`, best first.
-
-        In a small table all names are compared, undecoded because this is fast. In a large table
-        the neighbours of `name` in sorted order are compared.
-        """
+        """Up to three names that are most similar to `name`, best first: of all names in a small
+        table, undecoded because this is fast; in a large table of the neighbours of `name`."""
         if len(self) <= _MAX_COMPARED_NAMES:
             text = self.text.tobytes().lower()
             known = [text[start:end] for start, end in self._spans()]
             return self.names(most_similar(name, known))
-        place = bisect_left(_SortedKeys.of(self), sort_key(name))
+        place = bisect_left(self.order, _sort_key(name), key=self._keys())
         neighbours = self.names(self.order[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS])
         places = most_similar(name, [neighbour.casefold() for neighbour in neighbours])
         return [neighbours[place] for place in places]
@@ -143,48 +135,31 @@ class NameTable:
 
     def _search(self, names: Iterable[str]) -> list[int]:
         """The number of each name by binary search; -1 for an unknown name."""
-        keys = _SortedKeys.of(self)
-        found = []
-        for key in map(sort_key, names):
-            place = bisect_left(keys, key)
-            known = place < len(self) and keys[place] == key
+        key, found = self._keys(), []
+        for wanted in map(_sort_key, names):
+            place = bisect_left(self.order, wanted, key=key)
+            known = place < len(self) and key(self.order[place]) == wanted
             found.append(int(self.order[place]) if known else -1)
         return found
+
+    def _keys(self) -> Callable[[int], tuple[str, str]]:
+        """The sort key of a number; a name is decoded once."""
+        return cache(lambda number: _sort_key(self.name(number)))
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Start and end of each name in `text`."""
         return pairwise(chain((0,), self.ends.tolist()))
 
 
-@dataclass(frozen=True)
-class _SortedKeys:
-    """The sort keys of a table in order, as a sequence; a key is decoded on first use."""
-
-    table: NameTable
-    key_at: Callable[[int], SortKey]
-
-    @classmethod
-    def of(cls, table: NameTable) -> Self:
-        return cls(table, cache(lambda place: sort_key(table.name(int(table.order[place])))))
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def __getitem__(self, place: int) -> SortKey:
-        return self.key_at(place)
-
-
 class MappedNames(Names):
     """`Names` from two tables in arrays."""
 
-    def __init__(self, entity_table: NameTable, relation_table: NameTable) -> None:
-        super().__init__(entity_table, relation_table)
-        self.entity_table = entity_table
-        self.relation_table = relation_table
+    entity_table: NameTable
+    relation_table: NameTable
 
     @classmethod
     def of(cls, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> Self:
-        """A table of distinct names, numbered in the given order."""
+        """Both tables from distinct names, numbered in the given order."""
         return cls(NameTable.of(), NameTable.of()).appended(list(entities), list(relations))
 
     def appended(self, entities: Sequence[str] = (), relations: Sequence[str] = ()) -> Self:
@@ -209,8 +184,8 @@ class MappedNames(Names):
         )
 
 
-def sort_key(name: str) -> SortKey:
-    """The key by which the names of a table are sorted."""
+def _sort_key(name: str) -> tuple[str, str]:
+    """Names that differ only in case are neighbours in sorted order."""
     return name.casefold(), name
 
 

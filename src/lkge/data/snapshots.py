@@ -1,10 +1,8 @@
 """A growing knowledge graph: one vocabulary and a sequence of snapshots with new facts."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +18,11 @@ def inverse_of(relation: int) -> int:
     return relation ^ 1
 
 
-def inverted(facts: Facts) -> Facts:
-    """(o, r⁻¹, s) for each (s, r, o); shape (n, 3)."""
-    return np.ascontiguousarray(
-        np.stack([facts[:, 2], facts[:, 1] ^ 1, facts[:, 0]], axis=1, dtype=np.int32)
-    )
-
-
 def with_inverses(facts: Facts) -> Facts:
-    """The n facts, then their inverses in the same order; shape (2n, 3)."""
-    return np.concatenate([facts, inverted(facts)])
+    """The n facts (s, r, o), then their inverses (o, r⁻¹, s) in the same order; shape (2n, 3)."""
+    inverses = facts[:, ::-1].copy()
+    inverses[:, 1] ^= 1
+    return np.concatenate([facts, inverses])
 
 
 def among(facts: Facts, others: Facts) -> npt.NDArray[np.bool_]:
@@ -76,7 +69,7 @@ class GrowingGraph:
     name: str
     vocabulary: Vocabulary
     snapshots: tuple[Snapshot, ...]
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.snapshots)

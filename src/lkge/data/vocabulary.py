@@ -1,7 +1,5 @@
 """Names and ids of entities and relations. A vocabulary only appends: ids never change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self
 
@@ -12,65 +10,56 @@ INVERSE = "⁻¹"
 
 
 class Table(Protocol):
-    """Names with the numbers 0, 1, 2, …"""
+    """Names with the numbers 0, 1, 2, … `near` gives known names, the most similar among them."""
 
     def __len__(self) -> int: ...
-
-    def name(self, number: int) -> str:
-        """The name of a number."""
-        ...
-
-    def find(self, name: str) -> int | None:
-        """The number of a name, or None."""
-        ...
-
-    def near(self, name: str) -> list[str]:
-        """Known names, those most similar to `name` among them."""
-        ...
+    def name(self, number: int) -> str: ...
+    def find(self, name: str) -> int | None: ...
+    def near(self, name: str) -> list[str]: ...
 
 
 class Names:
     """Read-only mapping between names and ids, from two tables. Entities have the ids 0, 1, 2, …;
     the k-th relation has the id 2k, its inverse 2k + 1."""
 
-    def __init__(self, entities: Table, relations: Table) -> None:
-        self._entities = entities
-        self._relations = relations
+    def __init__(self, entity_table: Table, relation_table: Table) -> None:
+        self.entity_table = entity_table
+        self.relation_table = relation_table
 
     @property
     def num_entities(self) -> int:
         """The number of entities."""
-        return len(self._entities)
+        return len(self.entity_table)
 
     @property
     def num_relations(self) -> int:
         """The number of forward relations; with inverses there are twice as many ids."""
-        return len(self._relations)
+        return len(self.relation_table)
 
     def entity_id(self, name: str) -> int:
         """The id of an entity; UnknownName if there is none of that name."""
-        number = self._entities.find(name)
+        number = self.entity_table.find(name)
         if number is None:
-            raise UnknownName("entity", name, self._entities.near(name))
+            raise UnknownName("entity", name, self.entity_table.near(name))
         return number
 
     def relation_id(self, name: str) -> int:
         """The id of a relation, even for `name`, odd for `name⁻¹`; UnknownName if there is none."""
         forward = name.removesuffix(INVERSE)
-        number = self._relations.find(forward)
+        number = self.relation_table.find(forward)
         if number is None:
-            raise UnknownName("relation", name, self._relations.near(forward))
+            raise UnknownName("relation", name, self.relation_table.near(forward))
         return 2 * number + (forward != name)
 
     def entity_name(self, entity: int) -> str:
         """The name of an entity id."""
         _require_id(entity, self.num_entities, "entity")
-        return self._entities.name(entity)
+        return self.entity_table.name(entity)
 
     def relation_name(self, relation: int) -> str:
         """The name of a relation id; that of an odd id ends with `INVERSE`."""
         _require_id(relation, 2 * self.num_relations, "relation")
-        return self._relations.name(relation // 2) + (INVERSE if relation % 2 else "")
+        return self.relation_table.name(relation // 2) + (INVERSE if relation % 2 else "")
 
 
 class _NameList:
@@ -104,8 +93,8 @@ class _NameList:
 class Vocabulary(Names):
     """`Names` in memory. Names can be added."""
 
-    _entities: _NameList
-    _relations: _NameList
+    entity_table: _NameList
+    relation_table: _NameList
 
     def __init__(self, entities: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
         super().__init__(_NameList(), _NameList())
@@ -117,20 +106,20 @@ class Vocabulary(Names):
     @property
     def entities(self) -> Sequence[str]:
         """All entity names in order of their ids."""
-        return self._entities.names
+        return self.entity_table.names
 
     @property
     def relations(self) -> Sequence[str]:
         """All forward relation names in order of their ids."""
-        return self._relations.names
+        return self.relation_table.names
 
     def add_entity(self, name: str) -> int:
         """The id of `name`, which is appended if it is new."""
-        return self._entities.add(name, require_entity_name)
+        return self.entity_table.add(name, require_entity_name)
 
     def add_relation(self, name: str) -> int:
         """The even id of `name`, which is appended if it is new."""
-        return 2 * self._relations.add(name, require_relation_name)
+        return 2 * self.relation_table.add(name, require_relation_name)
 
     def named(self, facts: Iterable[Sequence[int]]) -> Iterator[tuple[str, str, str]]:
         """Forward facts by name."""
@@ -154,8 +143,6 @@ class Vocabulary(Names):
         if not isinstance(other, Vocabulary):
             return NotImplemented
         return self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Vocabulary({self.num_entities} entities, {self.num_relations} relations)"
