@@ -115,13 +115,12 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_record(tmp_path / "none" / "file", OUTER)
 
 
-def test_the_number_of_updates_keeps_its_name_on_disk() -> None:
-    manifest = from_json(
-        Manifest,
-        {"version": -1, "last_batch": 0, "settings": {}, "calibration": [0, 0], "lessons": 7},
-    )
-    assert manifest.updates == 7
-    assert to_json(manifest)["lessons"] == 7
+def test_a_manifest_of_format_1_is_read_under_its_old_names(tmp_path: Path) -> None:
+    old = {"version": -1, "last_batch": 0, "settings": {"seed": 3}, "calibration": [0, 0]}
+    write_checked_json(tmp_path / "manifest", {**old, "lessons": 7, "format": 1})
+    manifest = read_record(tmp_path / "manifest", Manifest)
+    assert (manifest.config, manifest.updates) == ({"seed": 3}, 7)
+    assert to_json(manifest)["updates"] == 7
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_nothing_is_written_without_the_options(tmp_path: Path) -> None:
     batch = accept_next(store)
     root = store.folder / STORE
     write_checked_json(root, {**read_checked_json(root), "format": 9})
-    with pytest.raises(RunError, match=r"store\.json: written in another format"):
+    with pytest.raises(RunError, match=r"store\.json: written in format 9"):
         store.tidy()
     with pytest.raises(RunError, match=r"store\.json"):
         learn(store, batch)
