@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from lkge.methods.architectural import Cwr, merged
 from lkge.methods.counts import fact_counts
-from lkge.methods.cwr import Cwr, merged
 from lkge.testing.graphs import config_for, growing_graph, trained
 
 GRAPH = growing_graph()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lkge.methods.emr import Emr
+from lkge.methods.memory import Emr
 from lkge.testing.graphs import config_for, growing_graph, trained
 
 GRAPH = growing_graph()

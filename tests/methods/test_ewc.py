@@ -8,7 +8,7 @@ import torch
 from lkge.backends.torch_losses import MarginLoss
 from lkge.data.batches import batches
 from lkge.data.snapshots import with_inverses
-from lkge.methods.ewc import Ewc
+from lkge.methods.regularization import Ewc
 from lkge.models.model import INFORM, Model, stream
 from lkge.models.parameters import Gradient, Parameters
 from lkge.testing.graphs import config_for, growing_graph, trained

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from tests.methods.hand_made import FIRST, SECOND
 
-from lkge.methods.fine_tune import FineTune
+from lkge.methods.baselines import FineTune
 from lkge.models.model import Model
 from lkge.testing import paper_config
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND
 
-from lkge.methods.retrain import Retrain
+from lkge.methods.baselines import Retrain
 from lkge.models.model import Model
 from lkge.testing import paper_config
 

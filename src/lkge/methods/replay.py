@@ -5,14 +5,11 @@ with c(e, r⁻¹) > 0. The generator ranks these, and its c(h, r) best answers b
 Any loss can learn them. Each epoch replays other queries.
 """
 
-from __future__ import annotations
-
-import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from lkge.backends.torch_softmax import MOST_NUMBERS, blocks_of
@@ -20,46 +17,36 @@ from lkge.data.batches import batches, query_batches, sample_candidates
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods.replay_queries import QueryCounts
 from lkge.models.model import Model
-from lkge.models.parameters import Gradient
+from lkge.models.parameters import Gradient, placed
 from lkge.models.predictor import TablePredictor
 
 BLOCK = 256
 """Queries of one relation that are answered together, at most."""
 
 Entities = NDArray[np.int64]
-Draw = Callable[[int], np.random.Generator]
-"""The random numbers of an epoch."""
 
 
-@dataclass(frozen=True)
-class ReplayPlan:
-    """How much is replayed: queries of a step, steps of an epoch, the share of all entities that
-    replayed facts are contrasted with, and the exponent of their importance weights."""
+@dataclass
+class Replay:
+    """The replayed facts of a snapshot: in each step up to `queries_per_step` old queries with all
+    their answers. An epoch replays no query twice.
 
-    queries: int
-    steps: int
+    candidates          the entities that may answer each relation
+    draw                gives the random numbers of an epoch
+    candidate_fraction  the share of all entities that replayed facts are contrasted with
+    importance_power    the exponent of their importance weights
+    """
+
+    generator: TablePredictor
+    queries: QueryCounts
+    candidates: Sequence[Entities]
+    draw: Callable[[int], np.random.Generator]
+    queries_per_step: int
+    steps_per_epoch: int
     candidate_fraction: float
     importance_power: float
 
-
-class Replay:
-    """The replayed facts of a snapshot: in each step up to `plan.queries` old queries with all
-    their answers. An epoch replays no query twice."""
-
-    def __init__(
-        self,
-        generator: TablePredictor,
-        queries: QueryCounts,
-        candidates: Sequence[Entities],
-        plan: ReplayPlan,
-        draw: Draw,
-    ) -> None:
-        self.generator = generator
-        self.queries = queries
-        self.candidates = candidates
-        self.plan = plan
-        self._size = min(len(queries.counts), plan.queries * plan.steps)
-        self._draw = draw
+    def __post_init__(self) -> None:
         self._epoch = -1
         self._parts: list[Facts] = []
         self._all: Facts | None = None
@@ -67,25 +54,24 @@ class Replay:
 
     def facts(self, step: int) -> Facts:
         """The replayed facts of a step of the snapshot, from 0; (k, 3)."""
-        epoch, place = divmod(step, self.plan.steps)
+        epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            self._epoch, self._parts = epoch, self._of_epoch(self._draw(epoch))
+            generator = self.draw(epoch)
+            facts = self._generated(generator)
+            size = math.ceil(len(facts) / self.steps_per_epoch)
+            self._parts = [batch.facts for batch in query_batches(facts, size, generator)]
+            self._epoch = epoch
         return self._parts[place % len(self._parts)]
-
-    def _of_epoch(self, generator: np.random.Generator) -> list[Facts]:
-        """The replayed facts of each step of an epoch."""
-        facts = self._generated(generator)
-        size = -(-len(facts) // self.plan.steps)
-        return [batch.facts for batch in query_batches(facts, size, generator)]
 
     def _generated(self, generator: np.random.Generator) -> Facts:
         """The replayed facts of an epoch; generated once if they are those of all queries."""
-        places = generator.choice(len(self.queries.counts), self._size, replace=False)
+        known = len(self.queries.counts)
+        size = min(known, self.queries_per_step * self.steps_per_epoch)
+        places = generator.choice(known, size, replace=False)
         if self._all is not None:
             return self._all
         facts = generate(self.generator, self.queries, np.sort(places), self.candidates)
-        if self._size == len(self.queries.counts):
-            self._all = facts
+        self._all = facts if size == known else None
         return facts
 
     def add_gradient(
@@ -99,18 +85,13 @@ class Replay:
         """Add `weight` times the gradient of the loss of a step's replayed facts; return `weight`
         times that loss. A softmax over all entities runs over a sample."""
         facts, entities = self.facts(step), len(model.tables.entity)
-        shared_by = model.config.training.negatives_shared_by
+        training = model.config.training
+        shared_by, all_below = training.negatives_shared_by, training.all_candidates_below
         (batch,) = batches(facts, len(facts), model.negatives, entities, generator, shared_by)
         if not model.negatives:
-            sample = sample_candidates(
-                facts,
-                entities,
-                self.plan.candidate_fraction,
-                generator,
-                self.plan.importance_power,
-                all_below=model.config.training.all_candidates_below,
-            )
-            batch = replace(batch, sample=sample)
+            share, power = self.candidate_fraction, self.importance_power
+            some = sample_candidates(facts, entities, share, generator, power, all_below=all_below)
+            batch = replace(batch, sample=some)
         if self._gradient is None:
             self._gradient = Gradient.like(model.tables)
         loss = model.loss.add_gradient(model.tables, batch, self._gradient)
@@ -135,23 +116,15 @@ def generate(
     candidates: Sequence[Entities],
 ) -> Facts:
     """The facts (k, 3) that the generator gives for the queries at `places`: for each the best
-    c(h, r) of the `candidates` of its relation."""
-    parts = [
-        part
-        for relation, of_relation in _by_relation(queries, places)
-        for part in _best_answers(generator, queries, of_relation, candidates[relation])
-    ]
-    return np.concatenate([no_facts(), *parts]).astype(np.int32)
-
-
-def _by_relation(queries: QueryCounts, places: Entities) -> Iterator[tuple[int, Entities]]:
-    """The places of the queries of each relation, those with few answers first."""
+    c(h, r) of the `candidates` of its relation. Relation by relation, in blocks of queries with
+    about as many answers."""
     relations, counts = queries.queries[places, 1], queries.counts[places]
     order = np.lexsort([counts, relations])
-    bounds = np.append(np.flatnonzero(np.diff(relations[order], prepend=-1)), len(places))
-    for first, last in itertools.pairwise(bounds):
-        part = places[order[first:last]]
-        yield int(queries.queries[part[0], 1]), part
+    distinct, firsts = np.unique(relations[order], return_index=True)
+    parts = [no_facts()]
+    for relation, part in zip(distinct, np.split(places[order], firsts)[1:], strict=True):
+        parts += _best_answers(generator, queries, part, candidates[relation])
+    return np.concatenate(parts).astype(np.int32)
 
 
 def _best_answers(
@@ -159,7 +132,7 @@ def _best_answers(
 ) -> Iterator[Facts]:
     """Blocks of facts: for each query at `places`, all of one relation, its c(h, r) best answers
     among the candidates."""
-    rows = generator.entity[torch.from_numpy(candidates).to(generator.entity.device)]
+    rows = generator.entity[placed(candidates, generator.entity.device)]
     numbers = len(rows) if generator.score.is_bilinear else rows.numel()
     for block in blocks_of(len(places), max(numbers, MOST_NUMBERS // BLOCK)):
         asked = queries.queries[places[block]]
