@@ -1,4 +1,4 @@
-"""What is in memory after each snapshot."""
+"""What is in memory after each snapshot, and how EMR learns it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from lkge.data.snapshots import Snapshot, no_facts
 from lkge.methods.memory import Emr, Memory
-from lkge.testing.graphs import config_for
+from lkge.testing.graphs import config_for, growing_graph, trained
 
 
 def snapshot(index: int, size: int) -> Snapshot:
@@ -77,3 +77,22 @@ def test_what_is_remembered_is_saved_and_loaded() -> None:
         loaded.load_state(kept.state())
         assert loaded.memory.facts.tolist() == memory.facts.tolist()
         assert loaded.memory.since.tolist() == memory.since.tolist()
+
+
+def test_emr_learns_old_facts_together_with_new_ones() -> None:
+    graph = growing_graph()
+    course = trained(graph, config_for("emr", memory_size=10))
+    _, _, method = next(course)
+    assert isinstance(method, Emr)
+    remembered = method.memory.facts.tolist()
+    learned = graph.snapshots[0].train.tolist()
+    assert len(remembered) == 10
+    assert all(fact in learned for fact in remembered)
+    second = graph.snapshots[1]
+    assert method.facts(second).tolist() == second.train.tolist() + remembered
+    assert method.carried_bytes() == 10 * (3 + 1) * 4
+
+    next(course)
+    kept = [fact for fact in method.memory.facts.tolist() if fact in remembered]
+    fresh = [fact for fact in method.memory.facts.tolist() if fact in second.train.tolist()]
+    assert (len(kept), len(fresh)) == (5, 5)

@@ -4,8 +4,6 @@ times, sizes, settings and provenance.
 h[i, j] is the accuracy of model M_i (after snapshot i) on the test set Q_j of snapshot j.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -81,13 +79,8 @@ class ProtocolResult:
     @property
     def bwt(self) -> float:
         """Backward transfer: BWT = 1/(n-1) Σ_{i=1..n-1} (h_{n,i} - h_{i,i}); nan if n < 2."""
-        return _mean(
-            [
-                self.matrix[-1][i].mrr - self.matrix[i][i].mrr
-                for i in range(len(self.matrix) - 1)
-                if self.matrix[i][i].queries
-            ]
-        )
+        pairs = [(self.matrix[-1][i], self.matrix[i][i]) for i in range(len(self.matrix) - 1)]
+        return _mean([last.mrr - first.mrr for last, first in pairs if first.queries])
 
 
 def _mean(values: list[float]) -> float:

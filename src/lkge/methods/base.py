@@ -1,7 +1,5 @@
 """The base class of all methods, and their registry."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from importlib.metadata import entry_points

@@ -6,8 +6,6 @@ real half together with the same part of the imaginary half. Relation r attends 
 x_r = (α_r[k]·x[k]) for k in top-n(r). Its own vector has the same n components, unweighted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

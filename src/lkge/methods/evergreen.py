@@ -12,8 +12,6 @@ products, the last model's best answer of each pseudo-query is replayed instead.
 squared gradients stay with the rows: rows with much evidence move little, new rows move fast.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -295,15 +293,15 @@ class Evergreen(CountingMethod):
         the entities that ever answered it, as far as query counts tell, or else all."""
         config, num_relations = self.config, len(self._old.relation)
         if self._replay_model is not None:
-            generator = self._replay_model.predictor()
+            predictor = self._replay_model.predictor()
         else:
-            generator = TablePredictor.of(self._old, model.score, model.backend)
+            predictor = TablePredictor.of(self._old, model.score, model.backend)
         candidates = [np.arange(len(self._old.entity))] * num_relations
         if config.query_counts:
             candidates = answers_by_relation(self._queries, num_relations)
         queries = self._replay_share * config.replayed_per_query * config.replay_queries
         return Replay(
-            generator,
+            predictor,
             self._queries,
             candidates,
             partial(self.stream, purposes.REPLAYED_FACTS, self._snapshot),

@@ -7,8 +7,6 @@ reached through other new entities alone follows in a second pass, a third, and 
 becomes its row, so that it is a neighbour like any other.
 """
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

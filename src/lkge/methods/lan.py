@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from lkge.backends import Backend
 from lkge.config import RunConfig, setting
@@ -162,9 +161,9 @@ class Attention:
     vector: Tensor
 
     def weigh(self, entities: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The neighbours of entities (k,), weighed for the query relation of each (k,): places among
-        the distinct ones, where each entity's start, and the weight α of each. The softmax and the
-        share of the logic count alike; without any logic the softmax counts alone."""
+        """The neighbours of entities (k,), weighed for the query relation of each (k,): their place
+        among the distinct ones, where each entity's start, and the weight α of each. The softmax
+        and the share of the logic count alike; without any logic the softmax counts alone."""
         near = self.near
         items, starts = ranges(near.starts, entities)
         segments, places = segment_of(starts), near.pairs.places[items]
@@ -226,41 +225,33 @@ class AttentiveEncoder:
         }
 
 
-class Meetings(NamedTuple):
-    """The distinct (entity, relation) of some facts: the relation of each, (k,); the place of each
-    fact among them; and which meet in one entity, as two places, (t,) both."""
-
-    relations: Tensor
-    places: Tensor
-    one: Tensor
-    another: Tensor
-
-    @classmethod
-    def of(cls, subjects: Tensor, relations: Tensor, size: int) -> Meetings:
-        """From the subject and the relation of each fact; relations are below `size`."""
-        keys, places = torch.unique(subjects * size + relations, return_inverse=True)
-        entities = keys // size
-        starts = functional.pad(torch.bincount(entities).cumsum(0), (1, 0))
-        another, begins = ranges(starts, entities)
-        return cls(keys % size, places, segment_of(begins), another)
+def meetings(
+    subjects: Tensor, relations: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of the distinct (entity, relation) of facts, relations below `size`: the relation of each,
+    (k,); the place of each fact among them; and which meet in one entity, as two places, (t,)."""
+    keys, places = torch.unique(subjects * size + relations, return_inverse=True)
+    entities = keys // size
+    starts = torch.nn.functional.pad(torch.bincount(entities).cumsum(0), (1, 0))
+    another, begins = ranges(starts, entities)
+    return keys % size, places, segment_of(begins), another
 
 
 def implications(edges: Facts, size: int) -> Tensor:
     """P(p ⇒ q), the share of entities with p that have q too, (size, size); zero where p has no
     fact."""
     subjects, relations, _ = torch.from_numpy(edges).long().T
-    met = Meetings.of(subjects, relations, size)
-    keys = met.relations[met.one] * size + met.relations[met.another]
-    together = torch.bincount(keys, minlength=size * size).view(size, size).float()
+    met, _, one, another = meetings(subjects, relations, size)
+    together = torch.bincount(met[one] * size + met[another], minlength=size * size)
+    together = together.view(size, size).float()
     return together / together.diagonal().clamp(min=1)[:, None]
 
 
 def discounts(near: Neighbourhoods, implies: Tensor, least: float) -> Tensor:
     """For each neighbour (p, o) the largest P(u ⇒ p) over the entity's other relations u, (items,):
-    what another neighbour says already counts for less. At least `least`: relations of a
-    new entity may never have met before."""
-    met = Meetings.of(near.subjects, near.relations, len(implies))
-    strengths = implies[met.relations[met.another], met.relations[met.one]]
-    strengths = strengths.masked_fill(met.one == met.another, 0)
-    largest = implies.new_full((len(met.relations),), least)
-    return largest.scatter_reduce(0, met.one, strengths, "amax")[met.places]
+    what another neighbour says already counts for less. At least `least`: relations of a new entity
+    may never have met before."""
+    met, places, one, another = meetings(near.subjects, near.relations, len(implies))
+    strengths = implies[met[another], met[one]].masked_fill(one == another, 0)
+    largest = implies.new_full((len(met),), least)
+    return largest.scatter_reduce(0, one, strengths, "amax")[places]

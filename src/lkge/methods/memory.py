@@ -118,14 +118,12 @@ class Gem(MemoryMethod):
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """A batch and a gradient for each part of the memory."""
-        generator = self.stream(REPLAY, snapshot.index)
-        entities, shared_by = snapshot.num_entities, self.run.training.negatives_shared_by
+        negatives, shared_by = model.negatives, self.run.training.negatives_shared_by
+        entities, generator = snapshot.num_entities, self.stream(REPLAY, snapshot.index)
         self._parts = []
         for facts in self.memory.parts():
             edges = with_inverses(facts)
-            self._parts += batches(
-                edges, len(edges), model.negatives, entities, generator, shared_by
-            )
+            self._parts += batches(edges, len(edges), negatives, entities, generator, shared_by)
         self._slopes = [Gradient.like(model.tables) for _ in self._parts]
         self._projected = self._steps = 0
 
@@ -164,16 +162,13 @@ class Gem(MemoryMethod):
         return {"projected": torch.tensor([self._projected, self._steps])}
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`."""
         self._projected, self._steps = state["projected"].tolist()
 
 
 def product(one: Gradient, other: Gradient) -> float:
     """⟨g, h⟩ over all tables."""
-    return sum(
-        float(torch.dot(a.values.flatten(), b.values.flatten()))
-        for a, b in zip(one, other, strict=True)
-    )
+    pairs = zip(one, other, strict=True)
+    return sum(float(torch.dot(a.values.flatten(), b.values.flatten())) for a, b in pairs)
 
 
 def cone_weights(gram: Matrix, products: Vector) -> Vector:

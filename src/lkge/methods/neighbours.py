@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from lkge.data.snapshots import Facts, among
 from lkge.models.encoders import ranges, segment_of
@@ -56,7 +55,7 @@ class Neighbourhoods:
         """From facts (k, 3) whose subjects are in ascending order."""
         subjects, relations, others = edges.T.contiguous()
         counts = torch.bincount(subjects, minlength=num_entities)
-        return cls(functional.pad(counts.cumsum(0), (1, 0)), relations, others)
+        return cls(torch.nn.functional.pad(counts.cumsum(0), (1, 0)), relations, others)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
