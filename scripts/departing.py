@@ -14,10 +14,9 @@ from torch import Tensor
 from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.methods import register
-from lkge.methods.ewc import Ewc
+from lkge.methods.baselines import Retrain
 from lkge.methods.lkge import Lkge
-from lkge.methods.retrain import Retrain
-from lkge.methods.si import Si, importance
+from lkge.methods.regularization import Ewc, Si, importance
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters, index, no_parameters
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from lkge.config import RunConfig
 from lkge.data.snapshots import Snapshot
 from lkge.methods import register
-from lkge.methods.inductive import TRANSITION, Inductive, or_own
+from lkge.methods.inductive import SCALE, SHIFT, TRANSITION, Inductive, Mean, or_own
 from lkge.methods.lan import (
     FROM_NEIGHBOUR,
     FROM_QUERY,
@@ -27,7 +27,6 @@ from lkge.methods.lan import (
     Lan,
     Logic,
 )
-from lkge.methods.mean import SCALE, SHIFT, Mean
 from lkge.methods.neighbours import Neighbourhoods, Pairs
 from lkge.models.encoders import Moments, segment_means, standardise
 from lkge.models.model import Model

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lkge.evaluation.metrics import accuracy, mean_reciprocal_rank
+from lkge.evaluation.results import accuracy, mean_reciprocal_rank
 
 
 def test_by_hand() -> None:

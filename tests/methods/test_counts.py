@@ -6,7 +6,10 @@ import torch
 from tests.methods.hand_made import FIRST, NEW, PAST, SECOND, as_facts
 
 from lkge.data.snapshots import no_facts
-from lkge.methods.counts import fact_counts, no_counts, nothing_new, padded
+from lkge.methods.counts import fact_counts, nothing_new, padded
+from lkge.models.parameters import Parameters
+
+NO_COUNTS = Parameters(torch.zeros(0), torch.zeros(0))
 
 
 def test_a_fact_counts_for_both_entities_and_both_directions() -> None:
@@ -27,7 +30,7 @@ def test_padding_adds_zeros_behind() -> None:
     wide = padded(old, fact_counts(as_facts(PAST), SECOND))
     assert wide.entity.tolist() == old.entity.tolist() + [0] * 5
     assert wide.relation.tolist() == old.relation.tolist() + [0] * 2
-    assert padded(no_counts(), old).entity.tolist() == [0] * 5
+    assert padded(NO_COUNTS, old).entity.tolist() == [0] * 5
 
 
 def test_nothing_is_new_where_both_entities_and_the_relation_have_facts() -> None:
@@ -35,5 +38,5 @@ def test_nothing_is_new_where_both_entities_and_the_relation_have_facts() -> Non
     assert nothing_new(as_facts(PAST), counts) == 1
     assert nothing_new(as_facts(NEW), counts) == 1 / 7  # (1, 0, 0)
     assert nothing_new(as_facts([(0, 0, 4), (4, 0, 0), (0, 0, 1)]), counts) == 1 / 3
-    assert nothing_new(as_facts(PAST), no_counts()) == 0
+    assert nothing_new(as_facts(PAST), NO_COUNTS) == 0
     assert nothing_new(no_facts(), counts) == 0

@@ -181,7 +181,7 @@ def test_components_out_of_use_have_no_gradient() -> None:
 @BACKENDS
 def test_ranking_sees_what_training_sees(backend: Backend) -> None:
     tables = made()
-    encoder = DividedEncoder.of(DIVISION, tables, TransE(), backend)
+    encoder = DividedEncoder(DIVISION, tables, TransE(), backend)
     for r in range(6):
         predictor = encoder.at(r)
         for s, o in ((0, 1), (2, 2), (8, 3)):
@@ -202,7 +202,7 @@ def test_what_is_seen_of_complex_rows_scores_as_the_sum_over_chosen_components()
     """With all components chosen and weight one, everything is seen."""
     score, tables = ComplEx(), made_tables(0, 9, 3, 8)
     tables.extra = {ATTENTION: torch.zeros(6, 4)}
-    predictor = DividedEncoder.of(Division(4, 4, reals=2), tables, score, backend=TORCH).at(2)
+    predictor = DividedEncoder(Division(4, 4, reals=2), tables, score, backend=TORCH).at(2)
     seen = score.score(predictor.entity[1], predictor.relation[2], predictor.entity[5])
     whole = score.score(tables.entity[1], tables.relation[2], tables.entity[5])
     torch.testing.assert_close(16 * seen, whole)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lkge.methods.gem import Gem, Matrix, Vector, cone_weights, product
+from lkge.methods.memory import Gem, Matrix, Vector, cone_weights, product
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient
 from lkge.testing.graphs import config_for, growing_graph, train_snapshot, trained

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ from torch import Tensor
 
 from lkge.data.snapshots import no_facts, with_inverses
 from lkge.methods.inductive import Inductive
-from lkge.methods.lan import Attention, Lan, Weighed, discounts, implications
+from lkge.methods.lan import Attention, Lan, discounts, implications
 from lkge.methods.neighbours import Neighbourhoods
 from lkge.models.model import Model
 from lkge.models.predictor import RelationPredictor, TablePredictor
@@ -41,13 +43,15 @@ def implies(num_relations: int) -> Table:
 def attention_of(method: Inductive, model: Model) -> Attention:
     """The plain one, which can tell its weights."""
     assert isinstance(method, Lan)
-    return Attention.of(model.score, model.tables, method.near, method._logic)
+    return method._attention(model.score, model.tables, method.near, method._logic)
 
 
-def weigh_all(attention: Attention, query: int) -> Weighed:
-    """All entities, for one query relation."""
+def weights_of(attention: Attention, query: int) -> Tensor:
+    """Those of the neighbours of all entities, for one query relation."""
     every = torch.arange(len(attention.near))
-    return attention.weigh(every, torch.full_like(every, query))
+    _, starts, weights = attention.weigh(every, torch.full_like(every, query))
+    assert torch.equal(starts, attention.near.starts)
+    return weights
 
 
 def at(method: Inductive, model: Model, relation: int) -> TablePredictor:
@@ -62,10 +66,10 @@ def test_weights_are_those_of_the_formulas() -> None:
         near, tables = plain.listed(method.near), as_lists(model.tables)
         strengths = implies(len(tables["relation"]) // 2)
         for query in range(len(tables["relation"])):
-            weighed = weigh_all(attention, query)
-            for entity, (a, b) in enumerate(zip(weighed.starts, weighed.starts[1:], strict=False)):
+            weights = weights_of(attention, query)
+            for entity, (a, b) in enumerate(pairwise(method.near.starts)):
                 expected = plain.lan_weights(entity, query, near, strengths, MIN_DISCOUNT, tables)
-                torch.testing.assert_close(weighed.weights[a:b], torch.tensor(expected))
+                torch.testing.assert_close(weights[a:b], torch.tensor(expected))
 
 
 def test_weights_sum_to_one_for_every_entity_and_query() -> None:
@@ -73,7 +77,7 @@ def test_weights_sum_to_one_for_every_entity_and_query() -> None:
     attention = attention_of(method, model)
     has = (method.near.counts > 0).float()
     for query in range(8):
-        weights = weigh_all(attention, query).weights
+        weights = weights_of(attention, query)
         assert (weights > 0).all()
         sums = torch.zeros(11).index_add(0, method.near.subjects, weights)
         torch.testing.assert_close(sums, has)
@@ -87,7 +91,7 @@ def test_either_part_makes_the_weights_depend_on_the_query(silent: str) -> None:
     attention = attention_of(method, model)
     if silent == "logic":
         attention.logic.implies.zero_()
-    weights = [weigh_all(attention, query).weights for query in (0, 2, 3)]
+    weights = [weights_of(attention, query) for query in (0, 2, 3)]
     assert not torch.isclose(weights[0], weights[1]).all()
     assert not torch.isclose(weights[1], weights[2]).all()
 
@@ -96,10 +100,10 @@ def test_a_relation_that_was_never_seen_leaves_the_weights_to_what_was_learned()
     *_, (method, model) = course("lan")
     attention = attention_of(method, model)
     model.tables.extra["query"][6:].zero_()
-    weights = weigh_all(attention, 6).weights
-    assert torch.equal(weights, weigh_all(attention, 7).weights)
+    weights = weights_of(attention, 6)
+    assert torch.equal(weights, weights_of(attention, 7))
     attention.logic.implies.zero_()
-    torch.testing.assert_close(weights, weigh_all(attention, 6).weights)
+    torch.testing.assert_close(weights, weights_of(attention, 6))
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch"])

@@ -19,7 +19,7 @@ from tests.methods.inductive_graph import (
 )
 from tests.methods.plain_python import Table
 
-from lkge.methods.mean import Mean
+from lkge.methods.inductive import Mean
 
 
 def test_an_entity_is_the_mean_of_what_its_neighbours_say() -> None:

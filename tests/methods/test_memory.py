@@ -1,4 +1,4 @@
-"""What is in memory after each snapshot."""
+"""What is in memory after each snapshot, and how EMR learns it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lkge.data.snapshots import Snapshot, no_facts
-from lkge.methods.memory import Memory
+from lkge.methods.memory import Emr, Memory
+from lkge.testing.graphs import config_for, growing_graph, trained
 
 
 def snapshot(index: int, size: int) -> Snapshot:
@@ -62,10 +63,36 @@ def test_the_generator_decides_what_is_kept() -> None:
     assert one.facts.tolist() != other.facts.tolist()
 
 
-def test_parts_and_tensors() -> None:
+def test_parts_are_the_facts_of_each_snapshot() -> None:
     memory = after([30, 30, 30], 12)
     assert np.concatenate(memory.parts()).tolist() == memory.facts.tolist()
-    again = Memory.from_named(memory.named())
-    assert again.facts.tolist() == memory.facts.tolist()
-    assert again.since.tolist() == memory.since.tolist()
+    assert [set(part[:, 0] // 1000) for part in memory.parts()] == [{0}, {1}, {2}]
     assert Memory().parts() == []
+
+
+def test_what_is_remembered_is_saved_and_loaded() -> None:
+    kept, loaded = (Emr(config_for("emr")) for _ in range(2))
+    for memory in (Memory(), after([30, 30], 12)):
+        kept.memory = memory
+        loaded.load_state(kept.state())
+        assert loaded.memory.facts.tolist() == memory.facts.tolist()
+        assert loaded.memory.since.tolist() == memory.since.tolist()
+
+
+def test_emr_learns_old_facts_together_with_new_ones() -> None:
+    graph = growing_graph()
+    course = trained(graph, config_for("emr", memory_size=10))
+    _, _, method = next(course)
+    assert isinstance(method, Emr)
+    remembered = method.memory.facts.tolist()
+    learned = graph.snapshots[0].train.tolist()
+    assert len(remembered) == 10
+    assert all(fact in learned for fact in remembered)
+    second = graph.snapshots[1]
+    assert method.facts(second).tolist() == second.train.tolist() + remembered
+    assert method.carried_bytes() == 10 * (3 + 1) * 4
+
+    next(course)
+    kept = [fact for fact in method.memory.facts.tolist() if fact in remembered]
+    fresh = [fact for fact in method.memory.facts.tolist() if fact in second.train.tolist()]
+    assert (len(kept), len(fresh)) == (5, 5)

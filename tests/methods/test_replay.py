@@ -12,7 +12,7 @@ from lkge.backends import Backend, torch_softmax
 from lkge.data.batches import batches, sample_candidates
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.methods import replay as replay_module
-from lkge.methods.replay import Entities, Replay, ReplayPlan, answers_by_relation, generate
+from lkge.methods.replay import Entities, Replay, answers_by_relation, generate
 from lkge.methods.replay_queries import QueryCounts
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
@@ -94,8 +94,11 @@ def replay_of(predictor: TablePredictor, counts: QueryCounts, queries: int, step
         predictor,
         counts,
         answers_by_relation(counts, 4),
-        ReplayPlan(queries, steps, CANDIDATES, POWER),
         np.random.default_rng,
+        queries_per_step=queries,
+        steps_per_epoch=steps,
+        candidate_fraction=CANDIDATES,
+        importance_power=POWER,
     )
 
 

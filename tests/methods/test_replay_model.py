@@ -182,8 +182,8 @@ def test_blocks_have_every_fact_once_whatever_their_size(
 def test_without_facts_nothing_is_trained() -> None:
     tables = tables_of()
     nothing = np.empty((0, 3), dtype=np.int32)
-    same = replay_model()._fit(tables, nothing, [], np.random.default_rng(0))
-    assert torch.equal(same.entity, tables.entity)
+    same = replay_model()._fit(nothing, tables, QueryCounts(), np.random.default_rng(0))
+    assert torch.equal(same.tables.entity, tables.entity)
 
 
 def test_the_same_random_numbers_give_the_same_rows() -> None:
@@ -205,8 +205,8 @@ def test_a_block_that_is_all_fitted_changes_nothing_and_is_left_out_of_the_next_
 
     monkeypatch.setattr(ReplayModel, "_step", noted)
     facts, tables = with_inverses(made_facts(1, 30)), tables_of()
-    every_entity = [np.arange(len(tables.entity))] * len(tables.relation)
-    fitted = model._fit(tables, facts, every_entity, np.random.default_rng(1))
+    counts = QueryCounts().with_facts(made_facts(1, 30))
+    fitted = model._fit(facts, tables, counts, np.random.default_rng(1)).tables
     relations = np.unique(facts[:, 1]).tolist()
     assert sorted(seen) == sorted(3 * relations)
     assert all(map(torch.equal, fitted, tables))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lkge.methods.si import Si, importance
+from lkge.methods.regularization import Si, importance
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.testing.graphs import config_for, growing_graph, train_snapshot

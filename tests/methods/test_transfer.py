@@ -9,7 +9,7 @@ from tests.methods import plain_python as paper
 from tests.methods.hand_made import NEW, as_facts, plain
 
 from lkge.data.snapshots import no_facts
-from lkge.methods.transfer import transfer
+from lkge.methods.lkge import transfer
 from lkge.models.parameters import Parameters, no_parameters
 from lkge.models.scores import SCORES, TransE, score_named
 

@@ -6,8 +6,6 @@ paper    a test fact of Q_j is ranked among E_j and filtered with the facts know
 current  it is ranked among E_i of model M_i and filtered with the facts known by snapshot i
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, with_inverses
-from lkge.evaluation.metrics import PROTOCOLS, Accuracy, accuracy, mean_reciprocal_rank
+from lkge.evaluation.results import Accuracy, accuracy, mean_reciprocal_rank
 from lkge.models.predictor import Predictor, View
 
 
@@ -35,13 +33,10 @@ class Evaluator:
         that several tests share is scored once."""
         snapshots = [self._snapshots[j] for j in tests]
         queries = [with_inverses(snapshot.test) for snapshot in snapshots]
-        views = [
-            View(snapshot.num_entities, snapshot.index)
-            for snapshot in (*snapshots, self._snapshots[i])
-        ]
+        views = [*map(_view, snapshots), _view(self._snapshots[i])]
         ranks = predictor.ranks(np.concatenate(queries), views, self._answers)
         return [
-            dict(zip(PROTOCOLS, (accuracy(part[:, k]), accuracy(part[:, -1])), strict=True))
+            {"paper": accuracy(part[:, k]), "current": accuracy(part[:, -1])}
             for k, part in enumerate(_split(ranks, queries))
         ]
 
@@ -59,18 +54,21 @@ class Validator:
 
     def mrr(self, predictor: Predictor, facts: Facts, snapshot: Snapshot) -> float:
         """MRR of `facts` (n, 3) among E_i; nan if n = 0."""
-        view = View(snapshot.num_entities, snapshot.index)
-        ranks = predictor.ranks(with_inverses(facts), [view], self._answers)
+        ranks = predictor.ranks(with_inverses(facts), [_view(snapshot)], self._answers)
         return mean_reciprocal_rank(ranks[:, 0])
 
     def union_mrr(self, predictor: Predictor) -> float:
         """MRR on the validation facts of all snapshots so far, each ranked among the entities of
         its own snapshot. Settings are chosen by it. No method sees it during training."""
         queries = [with_inverses(snapshot.valid) for snapshot in self._snapshots]
-        views = [View(snapshot.num_entities, snapshot.index) for snapshot in self._snapshots]
+        views = [_view(snapshot) for snapshot in self._snapshots]
         ranks = predictor.ranks(np.concatenate(queries), views, self._answers)
         own = [part[:, k] for k, part in enumerate(_split(ranks, queries))]
         return mean_reciprocal_rank(np.concatenate(own))
+
+
+def _view(snapshot: Snapshot) -> View:
+    return View(snapshot.num_entities, snapshot.index)
 
 
 def _split(ranks: NDArray[np.float64], queries: Sequence[Facts]) -> list[NDArray[np.float64]]:

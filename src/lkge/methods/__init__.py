@@ -1,24 +1,19 @@
-"""The systems, one file each, and the parts that several share. Importing this registers them."""
+"""The methods, and the parts that several share. Importing this registers them."""
 
 from lkge.config import MethodConfig
 from lkge.methods import (
-    cwr,
+    architectural,
+    baselines,
     dicgrl,
-    emr,
     evergreen,
-    ewc,
-    fine_tune,
-    gem,
+    inductive,
     lan,
     lkge,
-    mean,
-    pnn,
-    retrain,
-    si,
-    snapshot_only,
+    memory,
+    regularization,
 )
 from lkge.methods.base import METHODS, Method, known_methods, method_named, register
 
 __all__ = ["METHODS", "Method", "MethodConfig", "known_methods", "method_named", "register"]
-__all__ += ["cwr", "dicgrl", "emr", "evergreen", "ewc", "fine_tune", "gem", "lan", "lkge", "mean"]
-__all__ += ["pnn", "retrain", "si", "snapshot_only"]
+__all__ += ["architectural", "baselines", "dicgrl", "evergreen", "inductive", "lan", "lkge"]
+__all__ += ["memory", "regularization"]

@@ -1,7 +1,5 @@
 """How many training facts each row has, |N(x)|, and what the methods that carry it share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,11 +11,6 @@ from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.methods.base import Method, State
 from lkge.models.model import Model
 from lkge.models.parameters import Parameters
-
-
-def no_counts() -> Parameters:
-    """Counts before the first snapshot."""
-    return Parameters(torch.zeros(0), torch.zeros(0))
 
 
 def fact_counts(facts: Facts, snapshot: Snapshot) -> Parameters:
@@ -49,12 +42,6 @@ def nothing_new(facts: Facts, counts: Parameters) -> float:
     return float(known.mean())
 
 
-def without(counts: Parameters, facts: Facts) -> Parameters:
-    """Counts that no longer contain `facts`; none falls below zero."""
-    gone = _counted(facts, len(counts.entity), len(counts.relation))
-    return counts.map(lambda count, lost: (count - lost).clamp(min=0), gone)
-
-
 def padded(counts: Parameters, like: Parameters) -> Parameters:
     """Counts with zeros for rows that they do not have yet."""
     return counts.grown_to(like.map(torch.zeros_like))
@@ -67,11 +54,12 @@ class CountingMethod(Method):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self._past = no_counts()
+        self._past = Parameters(torch.zeros(0), torch.zeros(0))
 
     def retract(self, facts: Facts) -> None:
-        """They no longer count."""
-        self._past = without(self._past, facts)
+        """They no longer count; no count falls below zero."""
+        gone = _counted(facts, *map(len, self._past))
+        self._past = self._past.map(lambda count, lost: (count - lost).clamp(min=0), gone)
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Count the facts that are now old."""
@@ -83,5 +71,4 @@ class CountingMethod(Method):
         return self._past.named("facts")
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`."""
         self._past = Parameters.from_named(state, "facts")

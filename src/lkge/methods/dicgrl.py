@@ -6,8 +6,6 @@ real half together with the same part of the imaginary half. Relation r attends 
 x_r = (α_r[k]·x[k]) for k in top-n(r). Its own vector has the same n components, unweighted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,7 +24,7 @@ from lkge.errors import SettingsError
 from lkge.methods.base import register
 from lkge.methods.memory import MemoryMethod
 from lkge.models.losses import Loss, margin_loss
-from lkge.models.model import ATTEND, Model, stream
+from lkge.models.model import ATTEND, Model
 from lkge.models.parameters import Gradient, Parameters, host
 from lkge.models.predictor import Predictor, RelationPredictor, TablePredictor
 from lkge.models.scores import Score, score_of
@@ -47,8 +45,6 @@ class Dicgrl(MemoryMethod):
     summary = "vectors in components; replay old facts that share them"
 
     class Config(MemoryMethod.Config):
-        """The settings of DiCGRL."""
-
         also_uses: ClassVar[frozenset[str]] = frozenset({"negatives", "margin"})
         components: int = setting(8, "Parts that an entity's vector is divided into.", ge=1)
         active_components: int = setting(
@@ -59,32 +55,28 @@ class Dicgrl(MemoryMethod):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        reals = score_of(run).reals
-        self.division = Division(self.config.components, self.config.active_components, reals)
-        if run.model.dim % (reals * self.config.components):
+        components, active = self.config.components, self.config.active_components
+        self.division = Division(components, active, score_of(run).reals)
+        least = self.division.reals * components
+        if run.model.dim % least:
             raise SettingsError(
-                f"dicgrl divides dim = {run.model.dim} into components = {self.config.components}: "
-                f"choose a dim that is a multiple of {reals * self.config.components}, or others"
+                f"dicgrl divides dim = {run.model.dim} into components = {components}: "
+                f"choose a dim that is a multiple of {least}, or others"
             )
-        if self.config.active_components > self.config.components:
+        if active > components:
             raise SettingsError(
-                f"active_components = {self.config.active_components} is out of range: "
-                f"there are components = {self.config.components}"
+                f"active_components = {active} is out of range: there are components = {components}"
             )
         self._masks = np.empty(0, dtype=np.int64)
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Draw the attention of new relations."""
         super().grow(model, snapshot)
-        known = model.tables.extra.get(ATTENTION, torch.empty(0, self.division.components))
-        generator = stream(self.run.training.seed, ATTEND, snapshot.index)
         shape = (2 * snapshot.num_relations, self.division.components)
-        drawn = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32))
-        model.tables.extra = {
-            ATTENTION: torch.cat([known, drawn[len(known) :].to(known.device)]).to(
-                self.run.training.device
-            )
-        }
+        generator = self.stream(ATTEND, snapshot.index)
+        drawn = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32)).to(self.device)
+        known = model.tables.extra.get(ATTENTION, drawn[:0])
+        model.tables.extra = {ATTENTION: torch.cat([known, drawn[len(known) :]])}
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Fix which components each relation uses, to find related facts."""
@@ -110,17 +102,15 @@ class Dicgrl(MemoryMethod):
         """Every relation ranks entities as it sees them."""
         if self.division.components == 1:
             return super().predictor(model)
-        encoder = DividedEncoder.of(self.division, model.tables, model.score, model.backend)
+        encoder = DividedEncoder(self.division, model.tables, model.score, model.backend)
         return RelationPredictor(encoder)
 
 
 def concerned(
     memory: Facts, new: Facts, masks: NDArray[np.int64], num_entities: int
 ) -> NDArray[np.bool_]:
-    """Which remembered facts share an entity with a new fact, and with it a component, (k,).
-
-    `masks` (2m,) has a bit for each component that a relation uses.
-    """
+    """Which remembered facts (k, 3) share an entity with a new fact, and with it a component, (k,).
+    `masks` (2m,) has a bit for each component that a relation uses."""
     in_use = np.zeros(num_entities, dtype=np.int64)
     edges = with_inverses(new)
     np.bitwise_or.at(in_use, edges[:, 0], masks[edges[:, 1]])
@@ -157,21 +147,20 @@ class Division:
         return self.seen(rows, chosen) * weights
 
 
+@dataclass(frozen=True)
 class DividedMargin:
     """The margin loss on what relations see of entities, and how far attention is from the top n:
     mean over the batch of 1 - Σ_{k ∈ top-n(r)} α_r[k]."""
 
-    def __init__(self, division: Division, score: Score, margin: float) -> None:
-        self.division = division
-        self.score = score
-        self.margin = margin
+    division: Division
+    score: Score
+    margin: float
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
         """See `Loss`."""
         facts, corruptions, corrupt_object = as_tensors(batch, tables.entity.device)
-        entities, places = torch.unique(
-            torch.cat([facts[:, ::2], corruptions], dim=1), return_inverse=True
-        )
+        involved = torch.cat([facts[:, ::2], corruptions], dim=1)
+        entities, places = torch.unique(involved, return_inverse=True)
         relations, used = torch.unique(facts[:, 1], return_inverse=True)
         entity = tables.entity[entities].requires_grad_()
         relation = tables.relation[relations].requires_grad_()
@@ -179,16 +168,14 @@ class DividedMargin:
 
         chosen, alphas = self.division.top(attention)
         parts = self.score.prepare_relations(self.division.seen(relation, chosen))[used][:, None]
-        seen = self.score.prepare_entities(
-            self.division.weighted(entity[places], chosen[used][:, None], alphas[used][:, None])
+        weighted = self.division.weighted(
+            entity[places], chosen[used][:, None], alphas[used][:, None]
         )
+        seen, side = self.score.prepare_entities(weighted), corrupt_object[..., None]
         subject, target, others = seen[:, :1], seen[:, 1:2], seen[:, 2:]
         positive = self.score.score(subject, parts, target)[:, 0]
-        negatives = self.score.score(
-            torch.where(corrupt_object[..., None], subject, others),
-            parts,
-            torch.where(corrupt_object[..., None], others, target),
-        )
+        heads, tails = torch.where(side, subject, others), torch.where(side, others, target)
+        negatives = self.score.score(heads, parts, tails)
         spread = (1 - alphas.sum(-1))[used].mean()
         loss = margin_loss(positive, negatives, self.margin) + spread
         flows = torch.autograd.grad(loss, [entity, relation, attention])
@@ -198,27 +185,17 @@ class DividedMargin:
         return float(loss.detach())
 
 
-@dataclass(frozen=True)
 class DividedEncoder:
-    """Entities (n, d) as each relation sees them; `relation` are the prepared parts of relations
-    that are in use, (2m, n·d/K), `chosen` and `alphas` their components and weights."""
+    """Entities (n, d), copied, as each relation sees them; the prepared parts of relations that are
+    in use, (2m, n·d/K), with their components and weights."""
 
-    division: Division
-    entity: Tensor
-    relation: Tensor
-    chosen: Tensor
-    alphas: Tensor
-    score: Score
-    backend: Backend
-
-    @classmethod
-    def of(
-        cls, division: Division, tables: Parameters, score: Score, backend: Backend
-    ) -> DividedEncoder:
-        """Freeze a copy of the tables."""
-        chosen, alphas = division.top(tables.extra[ATTENTION])
-        relation = score.prepare_relations(division.seen(tables.relation, chosen))
-        return cls(division, tables.entity.clone(), relation, chosen, alphas, score, backend)
+    def __init__(
+        self, division: Division, tables: Parameters, score: Score, backend: Backend
+    ) -> None:
+        self.division, self.score, self.backend = division, score, backend
+        self.entity = tables.entity.clone()
+        self.chosen, self.alphas = division.top(tables.extra[ATTENTION])
+        self.relation = score.prepare_relations(division.seen(tables.relation, self.chosen))
 
     def at(self, relation: int) -> TablePredictor:
         """See `RelationEncoder`."""

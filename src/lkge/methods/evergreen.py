@@ -12,8 +12,6 @@ products, the last model's best answer of each pseudo-query is replayed instead.
 squared gradients stay with the rows: rows with much evidence move little, new rows move fast.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,27 +26,24 @@ from lkge.config import RunConfig, setting
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import State, register
 from lkge.methods.counts import CountingMethod, nothing_new, num_facts
-from lkge.methods.replay import Replay, ReplayPlan, answers_by_relation
+from lkge.methods.lkge import transfer
+from lkge.methods.replay import Replay, answers_by_relation
 from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
 from lkge.methods.replay_queries import PseudoQueryConfig, QueryCounts, pseudo_queries
-from lkge.methods.transfer import transfer
+from lkge.models import model as purposes
 from lkge.models.losses import Distillation
-from lkge.models.model import (
-    PSEUDO_QUERIES,
-    REPLAY_MODEL,
-    REPLAY_STEP,
-    REPLAYED_FACTS,
-    VALIDATE,
-    Model,
-    stream,
-)
+from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear, ComplEx, score_of
 
 OPTIMIZER, REPLAY_STATE = "optimizer.", "replay_model"
-OLD_STATE = {"profile.questions": "query_counts.queries", "profile.counts": "query_counts.counts"}
-"""Names of state tensors in files of release 0.1, besides `heart.*`, the replay model."""
+NAMES_OF_0_1 = {
+    "heart": REPLAY_STATE,
+    "profile.questions": "query_counts.queries",
+    "profile.counts": "query_counts.counts",
+}
+"""How the names of state tensors began in files of release 0.1, and how they begin now."""
 
 
 @register
@@ -63,8 +58,6 @@ class Evergreen(CountingMethod):
     )
 
     class Config(ReplayModelConfig, PseudoQueryConfig):
-        """The settings of evergreen."""
-
         replay_weight: float = setting(
             2.0, "δ: weight of an old fact against a new one; 0: no replay.",
             ge=0, grid=(1.0, 2.0, 3.0),
@@ -120,7 +113,7 @@ class Evergreen(CountingMethod):
         self._counts = self._queries = QueryCounts()
         self._retracted = no_facts()
         self._optimizer: State = {}
-        self._old = no_parameters(run.model.dim, run.training.device)
+        self._old = no_parameters(run.model.dim, self.device)
         self._replay_model = self._empty_replay_model()
         self._distillation: Distillation | None = None
         self._replay: Replay | None = None
@@ -131,7 +124,7 @@ class Evergreen(CountingMethod):
     def retract(self, facts: Facts) -> None:
         """Remove the facts from the counts and from the replay model."""
         if self._replay_model is not None:
-            generator = self._stream(REPLAY_MODEL, self._snapshot, len(facts))
+            generator = self.stream(purposes.REPLAY_MODEL, self._snapshot, len(facts))
             self._replay_model = self._replay_model.without(facts, self._counts, generator)
         self._counts = self._counts.without(facts)
         super().retract(facts)
@@ -157,12 +150,17 @@ class Evergreen(CountingMethod):
             self._prepare_replay(model, 2 * len(snapshot.train))
 
     def _prepare_replay(self, model: Model, edges: int) -> None:
-        self._replay_share = share = self._chosen_replay_share()
-        if self._softmax_score() is not None:
-            config = self.config
+        """L_replay and L_distill beside so many new facts an epoch, inverses among them. κ is 1
+        where distillation is not possible, 0 for pseudo-queries, which have no counts."""
+        config = self.config
+        share = config.replay_share if config.query_counts else 0.0
+        if isinstance(model.score, Bilinear) and self.run.training.loss == "softmax":
             self._batch_share = (
                 share * config.replay_batch_share + (1 - share) * config.distillation_batch_share
             )
+        else:
+            share = 1.0
+        self._replay_share = share
         if share < 1:
             kind = implementation(model.backend, "distillation", model.score)
             self._distillation = kind(model.score, self._old)
@@ -179,12 +177,6 @@ class Evergreen(CountingMethod):
         degree = self.facts_per_entity(with_inverses(snapshot.train), snapshot)
         known = nothing_new(snapshot.train, self._past)
         return 1 + (given - 1) * known * min(1.0, self.config.dense_degree / max(1.0, degree))
-
-    def _chosen_replay_share(self) -> float:
-        """κ: 1 where distillation is not possible, 0 for pseudo-queries, which have no counts."""
-        if self._softmax_score() is None:
-            return 1.0
-        return self.config.replay_share if self.config.query_counts else 0.0
 
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
@@ -209,7 +201,7 @@ class Evergreen(CountingMethod):
         facts, most = super().validation(snapshot), self.config.max_validation_facts
         if len(facts) <= most:
             return facts
-        generator = self._stream(VALIDATE, snapshot.index)
+        generator = self.stream(purposes.VALIDATE, snapshot.index)
         return facts[np.sort(generator.choice(len(facts), most, replace=False))]
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
@@ -219,7 +211,7 @@ class Evergreen(CountingMethod):
         for part in gradient:
             part.scale(1 - self._old_share)
         replayed, loss = self._replay_share * self._old_share, 0.0
-        generator = self._stream(REPLAY_STEP, self._snapshot, self._steps)
+        generator = self.stream(purposes.REPLAY_STEP, self._snapshot, self._steps)
         if self._replay is not None:
             loss += self._replay.add_gradient(model, replayed, self._steps, gradient, generator)
         if self._distillation is not None:
@@ -238,13 +230,12 @@ class Evergreen(CountingMethod):
         return self._optimizer if self.config.carry_optimizer_state else None
 
     def keep_optimizer(self, state: State) -> None:
-        """See `Method`."""
         self._optimizer = state
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
         """Count the queries, and train the replay model on the facts."""
         if self._replay_model is not None:
-            generator = self._stream(REPLAY_MODEL, snapshot.index)
+            generator = self.stream(purposes.REPLAY_MODEL, snapshot.index)
             self._replay_model = self._replay_model.with_facts(
                 snapshot.train, model.tables, self._counts, generator
             )
@@ -268,12 +259,11 @@ class Evergreen(CountingMethod):
         super().load_state(state)
         if self.config.query_counts:
             self._counts = QueryCounts.from_named(state)
-        if self._replay_model is not None:
-            self._replay_model = (
-                replace(self._replay_model, tables=Parameters.from_named(state, REPLAY_STATE))
-                if f"{REPLAY_STATE}.entity" in state
-                else None
-            )
+        if self._replay_model is not None and f"{REPLAY_STATE}.entity" in state:
+            tables = Parameters.from_named(state, REPLAY_STATE)
+            self._replay_model = replace(self._replay_model, tables=tables)
+        else:
+            self._replay_model = None
         self._optimizer = {
             name.removeprefix(OPTIMIZER): tensor
             for name, tensor in state.items()
@@ -285,7 +275,6 @@ class Evergreen(CountingMethod):
         return {"steps": torch.tensor([self._steps])}
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`."""
         self._steps = int(state["steps"])
 
     def _pseudo_queries(self, model: Model, facts: int) -> QueryCounts:
@@ -295,42 +284,36 @@ class Evergreen(CountingMethod):
         for name in ("sums", "second"):
             if f"{name}.entity" in self._optimizer:
                 evidence = Parameters.from_named(self._optimizer, name)
-        generator = self._stream(PSEUDO_QUERIES, self._snapshot)
+        generator = self.stream(purposes.PSEUDO_QUERIES, self._snapshot)
         drawn = pseudo_queries(model.score, self._old, evidence, size, self.config, generator)
         return drawn.without(self._retracted)
 
     def _make_replay(self, model: Model, edges: int) -> Replay:
-        """The replay of a snapshot whose epochs learn so many new facts, inverses among them."""
-        num_relations = len(self._old.relation)
-        tables, score = self._old, model.score
+        """Replay by the replay model, or else by the last model. The candidates of a relation are
+        the entities that ever answered it, as far as query counts tell, or else all."""
+        config, num_relations = self.config, len(self._old.relation)
         if self._replay_model is not None:
-            tables, score = self._replay_model.tables, self._replay_model.score
-        everyone = np.arange(len(self._old.entity))
-        config = self.config
-        plan = ReplayPlan(
-            math.ceil(self._replay_share * config.replayed_per_query * config.replay_queries),
-            max(1, math.ceil(edges / self.batch_size(edges))),
-            config.replay_candidate_fraction,
-            config.replay_importance_power,
-        )
+            predictor = self._replay_model.predictor()
+        else:
+            predictor = TablePredictor.of(self._old, model.score, model.backend)
+        candidates = [np.arange(len(self._old.entity))] * num_relations
+        if config.query_counts:
+            candidates = answers_by_relation(self._queries, num_relations)
+        queries = self._replay_share * config.replayed_per_query * config.replay_queries
         return Replay(
-            TablePredictor.of(tables, score, model.backend),
+            predictor,
             self._queries,
-            answers_by_relation(self._queries, num_relations)
-            if config.query_counts
-            else [everyone] * num_relations,
-            plan,
-            partial(self._stream, REPLAYED_FACTS, self._snapshot),
+            candidates,
+            partial(self.stream, purposes.REPLAYED_FACTS, self._snapshot),
+            queries_per_step=math.ceil(queries),
+            steps_per_epoch=max(1, math.ceil(edges / self.batch_size(edges))),
+            candidate_fraction=config.replay_candidate_fraction,
+            importance_power=config.replay_importance_power,
         )
-
-    def _softmax_score(self) -> Bilinear | None:
-        """The score, where the loss is a softmax over all entities by matrix products."""
-        score, loss = score_of(self.run), self.run.training.loss
-        return score if isinstance(score, Bilinear) and loss == "softmax" else None
 
     def _empty_replay_model(self) -> ReplayModel | None:
         """A replay model of no facts; of ComplEx where the score is not a matrix product."""
-        config, dim, device = self.config, self.run.model.dim, self.run.training.device
+        config, dim, device = self.config, self.run.model.dim, self.device
         if not (config.replay_model and config.query_counts and config.replay_share):
             return None
         score, backend = score_of(self.run), backend_for(self.run.training.backend, device)
@@ -339,12 +322,10 @@ class Evergreen(CountingMethod):
         wide = no_parameters(dim + dim % 2, device)
         return ReplayModel(ComplEx(), wide, config, backend, separate=True)
 
-    def _stream(self, *purpose: int) -> np.random.Generator:
-        return stream(self.run.training.seed, *purpose)
-
 
 def _current_name(name: str) -> str:
     """The name of a state tensor that release 0.1 may have written."""
-    if name.startswith("heart."):
-        return f"{REPLAY_STATE}.{name.removeprefix('heart.')}"
-    return OLD_STATE.get(name, name)
+    for old, now in NAMES_OF_0_1.items():
+        if name.startswith(old):
+            return now + name.removeprefix(old)
+    return name

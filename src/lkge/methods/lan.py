@@ -14,39 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from lkge.backends import Backend
 from lkge.config import RunConfig, setting
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, inverse_of, with_inverses
 from lkge.methods.base import State, register
-from lkge.methods.inductive import (
-    TRANSITION,
-    Inductive,
-    grown,
-    or_own,
-    transitions,
-    xavier,
-)
+from lkge.methods.inductive import TRANSITION, Inductive, grown, or_own, transitions, xavier
 from lkge.methods.neighbours import Neighbourhoods
-from lkge.models.encoders import (
-    additive_attention,
-    ranges,
-    segment_means,
-    segment_of,
-    segment_shares,
-    segment_softmax,
-    segment_sums,
-)
+from lkge.models import encoders
+from lkge.models.encoders import ranges, segment_of, segment_shares
 from lkge.models.losses import Loss
 from lkge.models.model import Model
-from lkge.models.parameters import Gradient, Parameters, index
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import Predictor, RelationPredictor, TablePredictor
 from lkge.models.scores import Score
 
@@ -64,20 +49,18 @@ class Lan(Inductive):
     keeps = "up to `max_neighbours` facts an entity; which relation implies which"
 
     class Config(Inductive.Config):
-        """The settings of LAN."""
-
         attention_dim: int = setting(50, "Coordinates of the learned attention, at most.", ge=1)
         min_discount: float = setting(
             0.01, "Lower bound of the logic part's discount of a neighbour.", gt=0, le=1
         )
 
     config: Config
-    sees_query: ClassVar[bool] = True
-    relation_wise: ClassVar[tuple[str, ...]] = (TRANSITION, QUERY)
+    sees_query = True
+    relation_wise = (TRANSITION, QUERY)
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self._set_logic(torch.zeros(0, 0, device=run.training.device))
+        self._set_logic(torch.zeros(0, 0, device=self.device))
 
     def drawn(self, num_relations: int, generator: np.random.Generator) -> dict[str, Tensor]:
         """w_r and z_q for each relation, W₁, W₂ and v."""
@@ -95,13 +78,12 @@ class Lan(Inductive):
         super().grow(model, snapshot)
         size = 2 * snapshot.num_relations
         if snapshot.index == 0:
-            implies = implications(with_inverses(snapshot.train), size).to(self.run.training.device)
+            implies = implications(with_inverses(snapshot.train), size).to(self.device)
         else:
             implies = grown(grown(self._logic.implies, size).T, size).T.contiguous()
         self._set_logic(implies)
 
     def encode(self, score: Score, tables: Parameters, entities: Tensor, queries: Tensor) -> Tensor:
-        """See `Inductive`."""
         distinct, places = torch.unique(entities, return_inverse=True)
         items, _ = ranges(self.near.starts, distinct)
         logic = Logic(self._logic.implies, self._logic.discount[items])
@@ -112,70 +94,58 @@ class Lan(Inductive):
     def vectors(self, score: Score, tables: Parameters, entities: Tensor) -> Tensor:
         """See `Inductive`: as nothing is asked yet, all neighbours weigh alike."""
         near = self.near.of(entities)
-        return segment_means(transitions(score, tables, near), near.pairs.places, near.starts)
+        moved = transitions(score, tables, near)
+        return encoders.segment_means(moved, near.pairs.places, near.starts)
 
     def loss(self, model: Model) -> Loss:
         """The loss on encoded rows, and the loss on the rows themselves."""
-        return Both(super().loss(model), model.loss)
+        return LossSum([super().loss(model), model.loss])
 
     def predictor(self, model: Model) -> Predictor:
         """Encodes all entities for each relation that is asked."""
-        own, counts = model.tables.clone(), self.near.counts
+        own = model.tables.clone()
         with torch.no_grad():
             attention = self._attention(model.score, own, self.near, self._logic)
         own.relation = model.score.prepare_relations(own.relation)
-        return RelationPredictor(
-            AttentiveEncoder(attention, counts, own, model.score, model.backend)
-        )
+        return RelationPredictor(AttentiveEncoder(attention, own, model.score, model.backend))
 
     def state(self) -> State:
         """With P."""
         return super().state() | {"implies": self._logic.implies.cpu()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`."""
         super().load_state(state)
-        self._set_logic(state["implies"].to(self.run.training.device))
+        self._set_logic(state["implies"].to(self.device))
 
     def _attention(
         self, score: Score, tables: Parameters, near: Neighbourhoods, logic: Logic
     ) -> Attention:
         """The attention that the parameters hold."""
-        return Attention.of(score, tables, near, logic)
+        moved, own = transitions(score, tables, near), tables.extra
+        keys, queries = moved @ own[FROM_NEIGHBOUR].T, own[QUERY] @ own[FROM_QUERY].T
+        return Attention(near, logic, moved, keys, queries, own[VECTOR][0].clone())
 
     def _set_logic(self, implies: Tensor) -> None:
         self._logic = Logic(implies, discounts(self.near, implies, self.config.min_discount))
 
 
-class Both:
-    """The sum of two losses."""
+@dataclass(frozen=True)
+class LossSum:
+    """The sum of some losses."""
 
-    def __init__(self, first: Loss, second: Loss) -> None:
-        self.first, self.second = first, second
+    losses: Sequence[Loss]
 
     def add_gradient(self, tables: Parameters, batch: Batch, gradient: Gradient) -> float:
         """See `Loss`."""
-        return self.first.add_gradient(tables, batch, gradient) + self.second.add_gradient(
-            tables, batch, gradient
-        )
+        return sum(loss.add_gradient(tables, batch, gradient) for loss in self.losses)
 
 
-@dataclass(frozen=True)
-class Logic:
+class Logic(NamedTuple):
     """P(p ⇒ q), (2m, 2m), of `implications`; the discount of each neighbour, (items,), of
     `discounts`."""
 
     implies: Tensor
     discount: Tensor
-
-
-class Weighed(NamedTuple):
-    """Neighbours of k entities: their places among the distinct ones, where each entity's start,
-    and the weight α of each."""
-
-    places: Tensor
-    starts: Tensor
-    weights: Tensor
 
 
 @dataclass(frozen=True)
@@ -190,40 +160,24 @@ class Attention:
     queries: Tensor
     vector: Tensor
 
-    @classmethod
-    def of(cls, score: Score, tables: Parameters, near: Neighbourhoods, logic: Logic) -> Attention:
-        """The attention that the tables hold."""
-        moved, own = transitions(score, tables, near), tables.extra
-        keys, queries = moved @ own[FROM_NEIGHBOUR].T, own[QUERY] @ own[FROM_QUERY].T
-        return cls(near, logic, moved, keys, queries, own[VECTOR][0].clone())
-
-    def weigh(self, entities: Tensor, queries: Tensor) -> Weighed:
-        """The neighbours of entities (k,), weighed for the query relation of each (k,)."""
+    def weigh(self, entities: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The neighbours of entities (k,), weighed for the query relation of each (k,): their place
+        among the distinct ones, where each entity's start, and the weight α of each. The softmax
+        and the share of the logic count alike; without any logic the softmax counts alone."""
         near = self.near
         items, starts = ranges(near.starts, entities)
         segments, places = segment_of(starts), near.pairs.places[items]
         asked = queries[segments]
-        logits = additive_attention(self.queries, asked, self.keys, places, self.vector)
+        logits = encoders.additive_attention(self.queries, asked, self.keys, places, self.vector)
+        learned = encoders.segment_softmax(logits, segments, len(entities))
         logic = self.logic.implies[near.relations[items], asked] / self.logic.discount[items]
-        return Weighed(places, starts, blended(logits, logic, segments, len(entities)))
+        both = learned + segment_shares(logic, segments, len(entities))
+        return places, starts, segment_shares(both, segments, len(entities))
 
     def rows(self, entities: Tensor, queries: Tensor) -> Tensor:
         """Σ α T for each of the entities (k,), for the query relation of each (k,); zero without
         neighbours. Shape (k, d)."""
-        return segment_sums(self.moved, *self.weigh(entities, queries))
-
-    def all_rows(self, queries: Tensor) -> Tensor:
-        """`rows` of all n entities, for each of some queries (q,); shape (q, n, d)."""
-        every = torch.arange(len(self.near), device=queries.device)
-        rows = self.rows(every.repeat(len(queries)), queries.repeat_interleave(len(every)))
-        return rows.view(len(queries), len(every), -1)
-
-
-def blended(logits: Tensor, logic: Tensor, segments: Tensor, count: int) -> Tensor:
-    """Weights α (items,) that sum to one in each segment: the softmax of the logits and the share
-    of the logic count alike; without any logic the softmax counts alone."""
-    learned = segment_softmax(logits, segments, count)
-    return segment_shares(learned + segment_shares(logic, segments, count), segments, count)
+        return encoders.segment_sums(self.moved, *self.weigh(entities, queries))
 
 
 @dataclass(frozen=True)
@@ -232,7 +186,6 @@ class AttentiveEncoder:
     r⁻¹. What was found for the last relation that was asked alone is kept."""
 
     attention: Attention
-    counts: Tensor
     tables: Parameters
     score: Score
     backend: Backend
@@ -262,50 +215,43 @@ class AttentiveEncoder:
     def _encoded(self, relations: Sequence[int]) -> dict[int, Tensor]:
         """All entities, (n, d), as each of some relations and their inverses sees them."""
         queries = sorted({query for r in relations for query in (r, inverse_of(r))})
-        own, device = self.tables.entity, self.counts.device
-        every = torch.arange(len(own), device=device)
-        all_rows = self.attention.all_rows(index(np.array(queries), device))
+        own, counts = self.tables.entity, self.attention.near.counts
+        every = torch.arange(len(own), device=own.device)
+        asked = torch.tensor(queries, device=own.device).repeat_interleave(len(own))
+        all_rows = self.attention.rows(every.repeat(len(queries)), asked)
         return {
-            query: self.score.prepare_entities(or_own(rows, self.counts, own, every))
-            for query, rows in zip(queries, all_rows, strict=True)
+            query: self.score.prepare_entities(or_own(rows, counts, own, every))
+            for query, rows in zip(queries, torch.split(all_rows, len(own)), strict=True)
         }
 
 
-class Meetings(NamedTuple):
-    """The distinct (entity, relation) of some facts: the relation of each, (k,); the place of
-    each fact among them; and which meet in one entity, as two places, (t,) both."""
-
-    relations: Tensor
-    places: Tensor
-    one: Tensor
-    another: Tensor
-
-    @classmethod
-    def of(cls, subjects: Tensor, relations: Tensor, size: int) -> Meetings:
-        """From the subject and the relation of each fact; relations are below `size`."""
-        keys, places = torch.unique(subjects * size + relations, return_inverse=True)
-        entities = keys // size
-        starts = functional.pad(torch.bincount(entities).cumsum(0), (1, 0))
-        another, begins = ranges(starts, entities)
-        return cls(keys % size, places, segment_of(begins), another)
+def meetings(
+    subjects: Tensor, relations: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of the distinct (entity, relation) of facts, relations below `size`: the relation of each,
+    (k,); the place of each fact among them; and which meet in one entity, as two places, (t,)."""
+    keys, places = torch.unique(subjects * size + relations, return_inverse=True)
+    entities = keys // size
+    starts = torch.nn.functional.pad(torch.bincount(entities).cumsum(0), (1, 0))
+    another, begins = ranges(starts, entities)
+    return keys % size, places, segment_of(begins), another
 
 
 def implications(edges: Facts, size: int) -> Tensor:
     """P(p ⇒ q), the share of entities with p that have q too, (size, size); zero where p has no
     fact."""
     subjects, relations, _ = torch.from_numpy(edges).long().T
-    met = Meetings.of(subjects, relations, size)
-    keys = met.relations[met.one] * size + met.relations[met.another]
-    together = torch.bincount(keys, minlength=size * size).view(size, size).float()
+    met, _, one, another = meetings(subjects, relations, size)
+    together = torch.bincount(met[one] * size + met[another], minlength=size * size)
+    together = together.view(size, size).float()
     return together / together.diagonal().clamp(min=1)[:, None]
 
 
 def discounts(near: Neighbourhoods, implies: Tensor, least: float) -> Tensor:
     """For each neighbour (p, o) the largest P(u ⇒ p) over the entity's other relations u, (items,):
-    what another neighbour says already counts for less. At least `least`: relations of a
-    new entity may never have met before."""
-    met = Meetings.of(near.subjects, near.relations, len(implies))
-    strengths = implies[met.relations[met.another], met.relations[met.one]]
-    strengths = strengths.masked_fill(met.one == met.another, 0)
-    largest = implies.new_full((len(met.relations),), least)
-    return largest.scatter_reduce(0, met.one, strengths, "amax")[met.places]
+    what another neighbour says already counts for less. At least `least`: relations of a new entity
+    may never have met before."""
+    met, places, one, another = meetings(near.subjects, near.relations, len(implies))
+    strengths = implies[met[another], met[one]].masked_fill(one == another, 0)
+    largest = implies.new_full((len(met),), least)
+    return largest.scatter_reduce(0, one, strengths, "amax")[places]

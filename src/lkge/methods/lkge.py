@@ -1,4 +1,4 @@
-"""LKGE: masked autoencoder, embedding transfer, count-weighted regularisation (Cui et al., 2023).
+"""LKGE (Cui et al., 2023): masked autoencoder, embedding transfer, count-weighted regularisation.
 
 L = L_new + α·L_old + β·L_MAE                                             (12)
 """
@@ -11,13 +11,13 @@ from torch import Tensor
 from lkge.backends import implementation
 from lkge.backends.torch_autoencoder import Autoencoder
 from lkge.config import RunConfig, setting
-from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import register
 from lkge.methods.counts import CountingMethod, fact_counts, padded
 from lkge.methods.regularization import QuadraticPenalty, RegularizedMethod
-from lkge.methods.transfer import transfer
 from lkge.models.model import Model
-from lkge.models.parameters import Gradient, no_parameters
+from lkge.models.parameters import Gradient, Parameters, index, no_parameters
+from lkge.models.scores import Score
 
 
 @register
@@ -28,8 +28,6 @@ class Lkge(CountingMethod, RegularizedMethod):
     summary = "autoencoder, transfer and regularisation; the paper's method"
 
     class Config(RegularizedMethod.Config):
-        """The settings of LKGE."""
-
         autoencoder_weight: float = setting(
             0.1, "β: weight of the masked autoencoder.", ge=0, grid=(0.01, 0.1, 1.0)
         )
@@ -45,7 +43,10 @@ class Lkge(CountingMethod, RegularizedMethod):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self._old = no_parameters(run.model.dim, run.training.device)
+        config = self.config
+        self._alpha = config.regularization_weight if config.regularization else 0.0
+        self._beta = config.autoencoder_weight if config.autoencoder else 0.0
+        self._old = no_parameters(run.model.dim, self.device)
         self._autoencoder: Autoencoder | None = None
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
@@ -57,11 +58,12 @@ class Lkge(CountingMethod, RegularizedMethod):
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Fix what stays the same for the whole snapshot: counts, weights, neighbourhoods."""
-        new = fact_counts(snapshot.train, snapshot).to(self.run.training.device)
-        past = padded(self._past.to(self.run.training.device), new)
-        share = new.map(lambda counts: torch.tensor(self._beta() / len(counts)))
+        new = fact_counts(snapshot.train, snapshot).to(self.device)
+        past = padded(self._past.to(self.device), new)
+        share = new.map(lambda counts: torch.tensor(self._beta / len(counts)))
         weight = past.map(self._pull, new, share)
-        self._penalty = QuadraticPenalty(self._old, weight.map(_first_rows, self._old))
+        weight = weight.map(lambda w, old: w[: len(old), None].contiguous(), self._old)
+        self._penalty = QuadraticPenalty(self._old, weight)
         kind = implementation(model.backend, "autoencoder", model.score)
         self._autoencoder = kind(model.score, snapshot.train, self._old, past, share)
 
@@ -73,7 +75,7 @@ class Lkge(CountingMethod, RegularizedMethod):
     def penalty(self, model: Model, gradient: Gradient) -> float:
         """β·L_MAE, then α·L_old on what the step touches."""
         loss = 0.0
-        if self._autoencoder is not None and self._beta():
+        if self._autoencoder is not None and self._beta:
             loss += self._autoencoder.add_gradient(model.tables, gradient)
         if len(self._old.entity):
             loss += super().penalty(model, gradient)
@@ -84,19 +86,13 @@ class Lkge(CountingMethod, RegularizedMethod):
         super().end(model, snapshot)
         self._penalty = self._autoencoder = None
 
-    def _beta(self) -> float:
-        return self.config.autoencoder_weight if self.config.autoencoder else 0.0
-
-    def _alpha(self) -> float:
-        return self.config.regularization_weight if self.config.regularization else 0.0
-
     def _pull(self, past: Tensor, new: Tensor, share: Tensor) -> Tensor:
         """How strongly a row is held, (n,): α·ω(x), and for a row with old facts only, whose
         reconstruction is its old value, its share of the autoencoder as well."""
         weight = row_weight(past, new)
         if self.config.regularization_form == "squared":
             weight = weight.square()
-        return self._alpha() * weight + share.item() * ((new == 0) & (past > 0))
+        return self._alpha * weight + share.item() * ((new == 0) & (past > 0))
 
 
 def row_weight(past: Tensor, new: Tensor) -> Tensor:
@@ -104,6 +100,29 @@ def row_weight(past: Tensor, new: Tensor) -> Tensor:
     return past / (past + new).clamp(min=1)
 
 
-def _first_rows(weight: Tensor, old: Tensor) -> Tensor:
-    """The weights of the old rows, (k, 1)."""
-    return weight[: len(old), None].contiguous()
+def transfer(score: Score, facts: Facts, tables: Parameters, old: Parameters) -> Parameters:
+    """`tables`, grown from `old`; a new row starts where its facts with old rows put it.
+
+        e = mean over (e, r, o) with old r and o of f_sub(r_{i-1}, o_{i-1}),     (8)
+        r = mean over (s, r, o) with old s and o of f_rel(s_{i-1}, o_{i-1}).     (9)
+
+    A new row without such a fact keeps its random value.
+    """
+    edges = index(with_inverses(facts), tables.device)
+    old_subject, old_object = (edges[:, k] < len(old.entity) for k in (0, 2))
+    old_relation = edges[:, 1] < len(old.relation)
+    entities, r, o = edges[~old_subject & old_relation & old_object].T
+    s, relations, t = edges[old_subject & ~old_relation & old_object].T
+    entity_values = score.decompose(old.relation[r], old.entity[o])
+    relation_values = score.relate(old.entity[s], old.entity[t])
+    return Parameters(
+        _with_means(tables.entity, entities, entity_values),
+        _with_means(tables.relation, relations, relation_values),
+    )
+
+
+def _with_means(table: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+    """The table, each row among `rows` replaced by the mean of its values."""
+    members, places, counts = torch.unique(rows, return_inverse=True, return_counts=True)
+    sums = table.new_zeros(len(members), table.shape[1]).index_add(0, places, values)
+    return table.index_copy(0, members, sums / counts[:, None])

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from lkge.data.snapshots import Facts, among
 from lkge.models.encoders import ranges, segment_of
+from lkge.models.parameters import host, placed
 
 
 class Pairs(NamedTuple):
@@ -48,16 +48,14 @@ class Neighbourhoods:
         ordered = shuffled[np.argsort(shuffled[:, 0], kind="stable")]
         counts = np.bincount(ordered[:, 0], minlength=num_entities)
         rank = np.arange(len(ordered)) - np.repeat(np.cumsum(counts) - counts, counts)
-        drawn = torch.from_numpy(ordered[rank < limit]).long()
-        return cls._of_subjects(drawn[:, 0], drawn[:, 1], drawn[:, 2], num_entities)
+        return cls._of_ordered(torch.from_numpy(ordered[rank < limit]).long(), num_entities)
 
     @classmethod
-    def _of_subjects(
-        cls, subjects: Tensor, relations: Tensor, others: Tensor, num_entities: int
-    ) -> Neighbourhoods:
-        """From facts whose subjects are in ascending order."""
+    def _of_ordered(cls, edges: Tensor, num_entities: int) -> Neighbourhoods:
+        """From facts (k, 3) whose subjects are in ascending order."""
+        subjects, relations, others = edges.T.contiguous()
         counts = torch.bincount(subjects, minlength=num_entities)
-        return cls(functional.pad(counts.cumsum(0), (1, 0)), relations, others)
+        return cls(torch.nn.functional.pad(counts.cumsum(0), (1, 0)), relations, others)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -71,6 +69,11 @@ class Neighbourhoods:
     def subjects(self) -> Tensor:
         """Whose neighbour each item is, (items,)."""
         return segment_of(self.starts)
+
+    @property
+    def edges(self) -> Tensor:
+        """The facts (e, r, o) that the neighbours come from, (items, 3)."""
+        return torch.stack([self.subjects, self.relations, self.others], dim=1)
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -86,37 +89,25 @@ class Neighbourhoods:
 
     def joined(self, more: Neighbourhoods) -> Neighbourhoods:
         """These neighbours, then those of `more`, which knows at least as many entities."""
-        subjects = torch.cat([self.subjects, more.subjects])
-        order = torch.argsort(subjects, stable=True)
-        return self._of_subjects(
-            subjects[order],
-            torch.cat([self.relations, more.relations])[order],
-            torch.cat([self.others, more.others])[order],
-            len(more),
-        )
+        edges = torch.cat([self.edges, more.edges])
+        return self._of_ordered(edges[torch.argsort(edges[:, 0], stable=True)], len(more))
 
     def without(self, edges: Facts) -> Neighbourhoods:
         """All neighbours but those that come from these facts, inverse facts included."""
-        items = torch.stack([self.subjects, self.relations, self.others], dim=1)
-        kept = torch.from_numpy(~among(items.int().cpu().numpy(), edges)).to(items.device)
-        subjects, relations, others = items[kept].T
-        return self._of_subjects(subjects, relations, others, len(self))
+        kept = ~among(host(self.edges.int()), edges)
+        return self._of_ordered(self.edges[placed(kept, self.starts.device)], len(self))
 
     def to(self, device: str) -> Neighbourhoods:
         """The same on the given device."""
-        return Neighbourhoods(
-            self.starts.to(device), self.relations.to(device), self.others.to(device)
-        )
+        parts = (self.starts, self.relations, self.others)
+        return Neighbourhoods(*(part.to(device) for part in parts))
 
     def named(self) -> dict[str, Tensor]:
         """For a file of named tensors, in 32 bits; `from_named` is the inverse."""
-        return {
-            "starts": self.starts.int().cpu(),
-            "relations": self.relations.int().cpu(),
-            "others": self.others.int().cpu(),
-        }
+        parts = {"starts": self.starts, "relations": self.relations, "others": self.others}
+        return {name: part.int().cpu() for name, part in parts.items()}
 
     @classmethod
     def from_named(cls, tensors: Mapping[str, Tensor]) -> Neighbourhoods:
         """What `named` stored."""
-        return cls(tensors["starts"].long(), tensors["relations"].long(), tensors["others"].long())
+        return cls(*(tensors[name].long() for name in ("starts", "relations", "others")))

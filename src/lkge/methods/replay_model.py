@@ -12,7 +12,6 @@ as long as it is a matrix product; separate parameters begin at random then.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.methods.replay import Entities, answers_by_relation, generate
 from lkge.methods.replay_queries import QueryCounts
-from lkge.models.parameters import Parameters
+from lkge.models.parameters import Parameters, index, placed
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear
 
@@ -65,11 +64,14 @@ class ReplayModel:
     backend: Backend
     separate: bool = False
 
+    def predictor(self) -> TablePredictor:
+        """The generator of facts."""
+        return TablePredictor.of(self.tables, self.score, self.backend)
+
     def generate(self, queries: QueryCounts, places: Entities) -> Facts:
         """The facts (k, 3) of the queries at these places, as far as they are fitted."""
-        predictor = TablePredictor.of(self.tables, self.score, self.backend)
         candidates = answers_by_relation(queries, len(self.tables.relation))
-        return generate(predictor, queries, places, candidates)
+        return generate(self.predictor(), queries, places, candidates)
 
     def with_facts(
         self, facts: Facts, tables: Parameters, queries: QueryCounts, generator: np.random.Generator
@@ -82,7 +84,7 @@ class ReplayModel:
         places = generator.choice(known, again, replace=False)
         all_facts = np.concatenate([self.generate(queries, np.sort(places)), new])
         begun = self.tables.grown_to(self._random(tables, generator) if self.separate else tables)
-        return self._trained(all_facts, begun, queries.with_facts(facts), generator)
+        return self._fit(all_facts, begun, queries.with_facts(facts), generator)
 
     def without(
         self, facts: Facts, queries: QueryCounts, generator: np.random.Generator
@@ -92,27 +94,17 @@ class ReplayModel:
         gone = with_inverses(facts)
         known, changed = (pack(each[:, 0], each[:, 1]) for each in (queries.queries, gone))
         left = self.generate(queries, np.flatnonzero(np.isin(known, changed)))
-        return self._trained(left[~among(left, gone)], self.tables, queries, generator)
-
-    def _trained(
-        self, facts: Facts, tables: Parameters, queries: QueryCounts, generator: np.random.Generator
-    ) -> ReplayModel:
-        candidates = answers_by_relation(queries, len(tables.relation))
-        return replace(self, tables=self._fit(tables, facts, candidates, generator))
+        return self._fit(left[~among(left, gone)], self.tables, queries, generator)
 
     def _fit(
-        self,
-        tables: Parameters,
-        facts: Facts,
-        candidates: Sequence[Entities],
-        generator: np.random.Generator,
-    ) -> Parameters:
-        """A copy of the parameters trained on facts (k, 3), inverses among them, each contrasted
-        with the candidates of its relation, sorted, its object among them. A block whose queries
-        are all fitted is left out of the next pass."""
-        fitted, sums = tables.clone(), tables.map(torch.zeros_like)
-        blocks = query_blocks(facts, candidates, tables.entity.device)
-        config = self.config
+        self, facts: Facts, tables: Parameters, queries: QueryCounts, generator: np.random.Generator
+    ) -> ReplayModel:
+        """A copy of `tables` trained on facts (k, 3), inverses among them, each contrasted with the
+        entities that ever answered its relation in `queries`. A block whose queries are all fitted
+        is left out of the next pass."""
+        fitted, sums, config = tables.clone(), tables.map(torch.zeros_like), self.config
+        candidates = answers_by_relation(queries, len(tables.relation))
+        blocks = query_blocks(facts, candidates, tables.device)
         passes = (
             config.replay_model_separate_passes if self.separate else config.replay_model_passes
         )
@@ -120,7 +112,7 @@ class ReplayModel:
         for _ in range(max(passes, math.ceil(config.replay_model_min_steps / max(1, len(blocks))))):
             due = [place for place in generator.permutation(len(blocks)) if place not in done]
             done = {place for place in due if not self._step(fitted, sums, blocks[place])}
-        return fitted
+        return replace(self, tables=fitted)
 
     def _step(self, tables: Parameters, sums: Parameters, block: QueryBlock) -> bool:
         """One step of Adagrad on the queries that are not fitted yet; whether there are any.
@@ -181,30 +173,23 @@ def query_blocks(
 ) -> list[QueryBlock]:
     """The queries that facts answer, by relation, in blocks; a repeated fact counts once."""
     ordered = np.unique(facts[:, (1, 0, 2)], axis=0)
-    bounds = np.append(np.flatnonzero(np.diff(ordered[:, 0], prepend=-1)), len(ordered))
-    return [
-        block
-        for first, last in itertools.pairwise(bounds)
-        for block in _blocks(ordered[first:last], candidates[ordered[first, 0]], device)
-    ]
-
-
-def _blocks(part: Facts, among: Entities, device: torch.device | str) -> list[QueryBlock]:
-    """The blocks of one relation; its facts (k, 3) are sorted and have the relation first."""
-    heads, rows = np.unique(part[:, 1], return_inverse=True)
-    columns, candidates = np.searchsorted(among, part[:, 2]), torch.from_numpy(among).to(device)
+    relations, firsts = np.unique(ordered[:, 0], return_index=True)
     blocks = []
-    for block in blocks_of(len(heads), len(among)):
-        first, last = np.searchsorted(rows, (block.start, block.stop))
-        numbers = torch.from_numpy(rows[first:last] - block.start).to(device)
-        blocks.append(
-            QueryBlock(
-                int(part[0, 0]),
-                torch.from_numpy(heads[block]).long().to(device),
-                candidates,
-                numbers,
-                torch.from_numpy(columns[first:last]).to(device),
-                torch.bincount(numbers)[:, None].float(),
+    for relation, part in zip(relations.tolist(), np.split(ordered, firsts)[1:], strict=True):
+        answers, answers_placed = candidates[relation], placed(candidates[relation], device)
+        heads, rows = np.unique(part[:, 1], return_inverse=True)
+        columns = np.searchsorted(answers, part[:, 2])
+        for block in blocks_of(len(heads), len(answers)):
+            first, last = np.searchsorted(rows, (block.start, block.stop))
+            numbers = placed(rows[first:last] - block.start, device)
+            blocks.append(
+                QueryBlock(
+                    relation,
+                    index(heads[block], device),
+                    answers_placed,
+                    numbers,
+                    placed(columns[first:last], device),
+                    torch.bincount(numbers)[:, None].float(),
+                )
             )
-        )
     return blocks

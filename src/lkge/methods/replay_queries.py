@@ -18,7 +18,7 @@ from lkge.backends.torch_softmax import blocks_of
 from lkge.config import MethodConfig, setting
 from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, with_inverses
-from lkge.models.parameters import Parameters
+from lkge.models.parameters import Parameters, index
 from lkge.models.scores import Score
 
 Counts = NDArray[np.int32]
@@ -26,17 +26,13 @@ BLOCK = 1 << 21
 """Numbers that a block of queries may take."""
 
 
-def _none(*shape: int) -> NDArray[np.int32]:
-    return np.empty(shape, dtype=np.int32)
-
-
 @dataclass(frozen=True)
 class QueryCounts:
     """Queries (p, 2), an entity and a relation each, sorted, and how many training facts answer
     each, (p,). A fact answers two queries, one in each direction."""
 
-    queries: Facts = field(default_factory=lambda: _none(0, 2))
-    counts: Counts = field(default_factory=lambda: _none(0))
+    queries: Facts = field(default_factory=lambda: np.empty((0, 2), dtype=np.int32))
+    counts: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def with_facts(self, facts: Facts) -> QueryCounts:
         """The counts with these facts added."""
@@ -50,9 +46,8 @@ class QueryCounts:
         edges = with_inverses(facts)
         queries = np.concatenate([self.queries, edges[:, :2]])
         change = np.concatenate([self.counts, np.full(len(edges), sign, dtype=np.int32)])
-        _, first, places = np.unique(
-            pack(queries[:, 0], queries[:, 1]), return_index=True, return_inverse=True
-        )
+        keys = pack(queries[:, 0], queries[:, 1])
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
         counts = np.zeros(len(first), dtype=np.int32)
         np.add.at(counts, places, change)
         kept = counts > 0
@@ -110,30 +105,27 @@ def pseudo_queries(
     are chosen whose answers p(· | h, r) have low entropy: a query that no fact answers mostly has
     answers all over the graph.
     """
-    drawn = [
-        _draw_rows(rows, config.pseudo_query_proposals * size, config.pseudo_query_power, generator)
-        for rows in (evidence.entity, evidence.relation)
-    ]
+    proposals, power = config.pseudo_query_proposals * size, config.pseudo_query_power
+    drawn = [_draw_rows(rows, proposals, power, generator) for rows in evidence]
     proposed = np.unique(np.stack(drawn, axis=1), axis=0).astype(np.int32)
     entropy = entropies(score, tables, proposed)
     weights = np.exp(-config.pseudo_query_sharpness * entropy) + np.finfo(np.float64).tiny
-    chosen = generator.choice(
-        len(proposed), min(size, len(proposed)), replace=False, p=weights / weights.sum()
-    )
-    return QueryCounts(proposed[np.sort(chosen)], np.ones(len(chosen), dtype=np.int32))
+    shares, size = weights / weights.sum(), min(size, len(proposed))
+    chosen = np.sort(generator.choice(len(proposed), size, replace=False, p=shares))
+    return QueryCounts(proposed[chosen], np.ones(size, dtype=np.int32))
 
 
 def entropies(score: Score, tables: Parameters, queries: Facts) -> NDArray[np.float64]:
     """H of the answers to queries (q, 2): -Σ_e p(e | h, r) log p(e | h, r), (q,)."""
-    rows = torch.from_numpy(queries).long().to(tables.entity.device)
     entity = score.prepare_entities(tables.entity)
     relation = score.prepare_relations(tables.relation)
     numbers = len(entity) if score.is_bilinear else entity.numel()
-    parts = [
-        _entropy(score.candidates(score.compose(entity[part[:, 0]], relation[part[:, 1]]), entity))
-        for part in (rows[block] for block in blocks_of(len(rows), numbers, BLOCK))
-    ]
-    return torch.cat([torch.empty(0), *parts]).double().numpy()
+    parts = [torch.empty(0)]
+    for block in blocks_of(len(queries), numbers, BLOCK):
+        heads, between = index(queries[block], tables.device).T
+        scores = score.candidates(score.compose(entity[heads], relation[between]), entity)
+        parts.append(_entropy(scores))
+    return torch.cat(parts).double().numpy()
 
 
 def _entropy(scores: Tensor) -> Tensor:

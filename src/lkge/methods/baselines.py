@@ -1,6 +1,4 @@
-"""Re-train: start over on all facts so far. The reference, and the only one that keeps them."""
-
-from __future__ import annotations
+"""Three baselines: Fine-tune goes on, Snapshot starts over, Re-train starts over on all facts."""
 
 from collections.abc import Mapping
 
@@ -10,14 +8,35 @@ from torch import Tensor
 
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts
-from lkge.methods.base import State, register
-from lkge.methods.snapshot_only import SnapshotOnly
+from lkge.methods.base import Method, State, register
 from lkge.models.model import Model
 
 
 @register
+class FineTune(Method):
+    """Inherits all rows, draws new ones at random, trains on new facts: the defaults, named."""
+
+    name = "fine-tune"
+    summary = "keep learning on the new facts alone; forgets"
+    supports_partial_updates = True
+
+
+@register
+class SnapshotOnly(Method):
+    """Learns each snapshot alone: all rows are drawn anew before it."""
+
+    name = "snapshot"
+    summary = "start over on each snapshot's own facts"
+
+    def begin(self, model: Model, snapshot: Snapshot) -> None:
+        """Start over."""
+        model.restart(snapshot)
+
+
+@register
 class Retrain(SnapshotOnly):
-    """Learns D_1 ∪ … ∪ D_i from random rows, selecting on V_1 ∪ … ∪ V_i."""
+    """Learns D_1 ∪ … ∪ D_i from random rows, selecting on V_1 ∪ … ∪ V_i: the reference, and the
+    only method that keeps all facts."""
 
     name = "re-train"
     summary = "start over on all facts so far; the costly reference"
@@ -49,5 +68,4 @@ class Retrain(SnapshotOnly):
         return {"train": torch.from_numpy(self._train), "valid": torch.from_numpy(self._valid)}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See `Method`."""
         self._train, self._valid = state["train"].numpy(), state["valid"].numpy()
