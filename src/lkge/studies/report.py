@@ -12,7 +12,7 @@ from lkge.evaluation.results import Results
 from lkge.reports import figures, text
 from lkge.reports.grids import markdown_table
 from lkge.reports.page import write_page
-from lkge.reports.plot_style import save
+from lkge.reports.plot_style import render
 from lkge.reports.tables import code_note
 from lkge.studies import tables
 from lkge.studies.result_store import results_in, stored_runs
@@ -52,7 +52,7 @@ def write_study(study: Study, folder: Path) -> Path:
         raise RunError(f"{folder}: no run of the study {study.name!r} is stored here")
     drawn = draw(study, stored)
     for stem, figure in drawn.items():
-        save(figure, folder / "figures", stem)
+        render(figure, stem).write(folder / "figures")
     write_text_atomically(folder / "README.md", readme(study, stored, list(drawn)))
     write_page(results_in(folder), folder / "index.html")
     return folder / "index.html"
