@@ -58,7 +58,7 @@ def command(
     What is finished is not run again, and what was begun goes on.
     """
     from lkge.studies.report import stored_entries, write_study
-    from lkge.studies.runner import StudyOptions, run_study
+    from lkge.studies.runner import run_study
     from lkge.studies.study import listed, listed_seeds, study_named
     from lkge.studies.tables import divided, overview, plain
 
@@ -69,9 +69,11 @@ def command(
     failures: Sequence[Failure] = []
     if not report_only:
         cells = chosen.run_specs(places, systems, listed_seeds(seeds))
-        work = StudyOptions(out=folder, runs=runs or folder / "runs", jobs=jobs, data=data)
+        run_folder = runs or folder / "runs"
         with stoppable():
-            failures = run_study(chosen, cells, work, screen)
+            failures = run_study(
+                chosen, cells, screen, out=folder, folder=run_folder, at_once=jobs, data=data
+            )
     say_failures(failures)
     page = write_study(chosen, folder)
     entries = stored_entries(chosen, folder)

@@ -128,7 +128,7 @@ def _card(title: str, measure: Measure, systems: Sequence[System]) -> dict[str, 
     mean, system = min(known or means, key=lambda pair: sign * pair[0])
     holders = [one.name for value, one in known if measure.text(value) == measure.text(mean)]
     more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
-    lines = [tables.deviation_text(system.spread(measure), measure).strip()]
+    lines = [measure.deviation(system.spread(measure)).strip()]
     if len(systems) > 1 and holders:
         lines.append(f"{end}: {holders[0]}{more}")
     return {"title": title, "value": measure.text(mean), "lines": list(filter(None, lines))}
