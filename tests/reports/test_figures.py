@@ -37,7 +37,8 @@ def check_pair(png: Path, svg: Path) -> None:
 
 
 def test_a_single_run_has_its_three_figures(make_run: MakeRun, tmp_path: Path) -> None:
-    paths = figures.write_figures(figures.draw([make_run()]), tmp_path / "figures")
+    drawn = figures.draw([make_run()])
+    paths = [path for figure in drawn for path in figure.write(tmp_path / "figures")]
     assert [path.name for path in paths] == [
         f"{stem}.{suffix}"
         for stem in ("mrr-over-snapshots", "matrix", "time-per-snapshot")
@@ -62,7 +63,7 @@ def test_several_systems_are_compared_and_datasets_named(make_run: MakeRun) -> N
 def test_a_crowded_dataset_has_a_panel_for_each_of_its_best_only(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lkge.reports.figures.OF_ALL", ())
+    monkeypatch.setattr("lkge.reports.figures.OF_ALL", {})
     runs = [make_run(method=f"m{k}", mrr=k / 100, snapshots=1) for k in range(1, 8)]
     assert [one.stem for one in figures.draw(runs[1:])] == [
         *("mrr-over-snapshots", "matrix", "time-per-snapshot"),
@@ -85,8 +86,8 @@ def test_the_same_results_give_the_same_svg_whatever_the_user_prefers(make_run: 
     first = figures.draw([make_run()])
     with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": None, "axes.grid": True}):
         second = figures.draw([make_run()])
-    assert [one.rendered for one in first] == [one.rendered for one in second]
-    assert b"<dc:date>" not in first[0].rendered.svg
+    assert first == second
+    assert b"<dc:date>" not in first[0].svg
 
 
 def test_drawing_leaves_the_settings_of_matplotlib_alone(make_run: MakeRun) -> None:
@@ -108,9 +109,9 @@ def test_odd_results_are_drawn(draw: Callable[..., object], make_run: MakeRun) -
         replace(make_run("nothing"), snapshots=(), protocols={}),
     ]
     for run in odd:
-        rendered = plot_style.render(draw([run]))  # type: ignore[arg-type]
+        rendered = plot_style.render(draw([run]), "odd")  # type: ignore[arg-type]
         ElementTree.fromstring(rendered.svg)
-    plot_style.render(draw(odd))  # type: ignore[arg-type]
+    plot_style.render(draw(odd), "odd")  # type: ignore[arg-type]
 
 
 def test_lines_of_models_end_at_their_own_snapshot(make_run: MakeRun) -> None:
@@ -124,8 +125,7 @@ def test_bars_are_as_long_as_the_mrr_and_the_best_is_bold_and_on_top(make_run: M
     low, high = make_run(method="low", mrr=0.1), make_run(method="high", mrr=0.3)
     (panel,) = figures.mrr_by_method([low, high]).axes
     assert [label.get_text() for label in panel.get_yticklabels()] == ["high", "low"]
-    paper = panel.containers[0]
-    assert [bar.get_width() for bar in paper] == [low.mrr, high.mrr]
+    assert [bar.get_width() for bar in panel.patches[:2]] == [low.mrr, high.mrr]
     bold = {text.get_text() for text in panel.texts if text.get_fontweight() == "bold"}
     final = [high.protocols[name].final.mrr for name in ("paper", "current")]
     assert bold == {f"{mrr:.3f}" for mrr in final}
@@ -148,9 +148,9 @@ def test_stacked_times_add_up(make_run: MakeRun) -> None:
     assert tops == pytest.approx([record.seconds for record in run.snapshots])
 
 
-def test_save_writes_both_formats_and_makes_the_folder(make_run: MakeRun, tmp_path: Path) -> None:
+def test_write_writes_both_formats_and_makes_the_folder(make_run: MakeRun, tmp_path: Path) -> None:
     figure = figures.matrix_heatmap([make_run(snapshots=2)])
-    png, svg = plot_style.save(figure, tmp_path / "a" / "b", "stem")
+    png, svg = plot_style.render(figure, "stem").write(tmp_path / "a" / "b")
     assert (png, svg) == (tmp_path / "a/b/stem.png", tmp_path / "a/b/stem.svg")
     check_pair(png, svg)
 
@@ -168,3 +168,18 @@ def test_labels_keep_apart_in_their_order_and_in_bounds() -> None:
 
 def test_labels_that_need_no_move_stay() -> None:
     assert plot_style.spread_out([3.0, 1.0], gap=1.0, top=4.0) == [3.0, 1.0]
+
+
+def test_the_size_of_a_figure_is_that_of_its_svg(make_run: MakeRun) -> None:
+    for one in figures.draw([make_run(), make_run(method="ewc")]):
+        root = ElementTree.fromstring(one.svg)
+        assert list(map(float, root.attrib["viewBox"].split())) == pytest.approx([0, 0, *one.size])
+
+
+def test_bars_end_in_their_deviation_and_their_number_stands_beyond_it(make_run: MakeRun) -> None:
+    runs = [make_run(seed=seed, mrr=mrr) for seed, mrr in ((1, 0.2), (2, 0.3))]
+    (panel,) = figures.mrr_by_method(runs).axes
+    (segment,) = panel.collections[0].get_segments()
+    low, high = sorted(run.mrr for run in runs)
+    assert (high - low) / 2**0.5 == pytest.approx((segment[1, 0] - segment[0, 0]) / 2)
+    assert panel.texts[0].xy[0] == segment[1, 0]

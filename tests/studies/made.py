@@ -24,19 +24,19 @@ def fake_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lkge.studies.runner.COMPILER", (sys.executable, "-c", ""))
 
 
-def small_study(config: Mapping[str, Any] | None = None, **others: Any) -> Study:
+def small_study(settings: Mapping[str, Any] | None = None, **others: Any) -> Study:
     """Two systems and a variant on the embedded graph."""
     specs = (
         SystemSpec("fine-tune"),
-        SystemSpec("lkge", config={"regularization_weight": 0.1}),
-        SystemSpec("lkge:no-transfer", config={"transfer": False}),
+        SystemSpec("lkge", settings={"regularization_weight": 0.1}),
+        SystemSpec("lkge:no-transfer", settings={"transfer": False}),
     )
     return Study(
         name="small",
         title="A small study",
         datasets=("brick",),
         specs={each.name: each for each in specs},
-        config=config or {},
+        settings=settings or {},
         **others,
     )
 

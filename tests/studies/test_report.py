@@ -146,7 +146,7 @@ def test_two_systems_of_a_study_are_compared_where_both_have_runs(
 
 
 def test_variants_by_strength_are_named_by_it(tmp_path: Path, make_run: MakeRun) -> None:
-    strong = SystemSpec("lkge:strong", config={"regularization_weight": 1.0})
+    strong = SystemSpec("lkge:strong", settings={"regularization_weight": 1.0})
     study = small_study()
     study = replace(study, specs={**study.specs, strong.name: strong})
     for cell in study.run_specs():

@@ -11,7 +11,7 @@ from tests.studies.made import keep_made, small_study
 
 from lkge.errors import RunError
 from lkge.evaluation.results import Results
-from lkge.studies.result_store import read_results, result_file, results_in, stored_runs
+from lkge.studies.result_store import read_results, results_in, stored_runs
 from lkge.studies.study import study_named
 
 MakeRun = Callable[..., Results]
@@ -42,7 +42,7 @@ def test_other_settings_are_refused_with_file_and_remedy(tmp_path: Path, make_ru
     other = small_study({"dim": 64})
     with pytest.raises(RunError) as caught:
         stored_runs(other, tmp_path)
-    for fragment in (str(result_file(tmp_path, cell)), "model.dim = 200", "64", "move it away"):
+    for fragment in (str(tmp_path / f"{cell.name}.json"), "model.dim = 200", "64", "move it away"):
         assert fragment in str(caught.value)
 
 
@@ -56,7 +56,7 @@ def test_a_setting_that_came_later_had_its_default(tmp_path: Path, make_run: Mak
     study = small_study()
     (cell,) = study.run_specs(systems=["lkge"])
     keep_made(tmp_path, cell, make_run("brick"))
-    file = result_file(tmp_path, cell)
+    file = tmp_path / f"{cell.name}.json"
     tree = json.loads(file.read_text(encoding="utf-8"))
     del tree["config"]["method"]["regularization_form"]
     file.write_text(json.dumps(tree), encoding="utf-8")

@@ -158,6 +158,8 @@ def test_an_unknown_system_is_named_with_the_nearest() -> None:
         ("datasets = [", "not a study"),
         ("datasets = ['brick']", "systems"),
         ("datasets = ['brick']\ncolour = 'red'\n[systems.lkge]", "colour"),
+        ("datasets = ['brick']\nseeds = ['a']\n[systems.lkge]", "seeds.0: "),
+        ("datasets = ['brick']\n[systems.lkge]\ncolour = 'red'", "colour"),
         ("datasets = ['brick']\n[systems.lkge]\nsettings = { alfa = 1 }", "alfa"),
         ("datasets = ['brick']\n[systems.lkge]\non.brick = { dim = -1 }", "dim = -1"),
         ("datasets = ['brick']\n[systems.gem]\nsettings = { transfer = true }", "transfer"),

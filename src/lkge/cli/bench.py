@@ -66,9 +66,11 @@ def bench(
     failures: Sequence[runner.Failure] = []
     if not report_only:
         cells = chosen.run_specs(places, systems, listed_seeds(seeds))
-        work = runner.StudyOptions(folder, runs or folder / "runs", jobs, data)
+        run_folder = runs or folder / "runs"
         with output.stoppable(_repeat):
-            failures = runner.run_study(chosen, cells, work, screen)
+            failures = runner.run_study(
+                chosen, cells, screen, out=folder, folder=run_folder, at_once=jobs, data=data
+            )
     _say_failures(failures)
     page = report.write_study(chosen, folder)
     entries = report.stored_entries(chosen, folder)

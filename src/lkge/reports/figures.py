@@ -1,21 +1,15 @@
 """The figures of one run, and of several systems for comparison."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from lkge.evaluation.results import PROTOCOLS, Results
 from lkge.reports import plot_parts, plot_style
-from lkge.reports.plot_parts import Series
-from lkge.reports.plot_style import FigureBytes, heading, style
+from lkge.reports.plot_style import RenderedFigure, heading, style
 from lkge.reports.systems import MEASURES, System, by_dataset, systems_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @style()
@@ -67,8 +61,7 @@ def time_per_snapshot(results: Sequence[Results]) -> Figure:
         look: dict[str, Any] = {"color": plot_style.ORANGE, "label": "Validation"}
         panel.bar(snapshots, checking, 0.7, training, **look)
         plot_parts.snapshot_axis(panel, len(times))
-    words = plot_parts.title("Time to learn each snapshot", systems)
-    heading(figure, words, "Snapshot", unit_name.capitalize())
+    heading(figure, plot_parts.title("Time to learn each snapshot", systems), "Snapshot", unit_name)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=2)
     return figure
 
@@ -76,10 +69,12 @@ def time_per_snapshot(results: Sequence[Results]) -> Figure:
 @style()
 def mrr_by_method(results: Sequence[Results]) -> Figure:
     """MRR of the last model on all tests, both protocols; a panel for each dataset."""
-    paper, current = (MEASURES[protocol][0] for protocol in PROTOCOLS)
-    first = Series("paper protocol", plot_style.BLUE, paper)
-    second = Series("current protocol", plot_style.SKY, current)
-    figure = plot_parts.paired_bars(systems_of(results), first, second)
+    colours = (plot_style.BLUE, plot_style.SKY)
+    bars = {
+        f"{protocol} protocol": (colour, MEASURES[protocol][0])
+        for protocol, colour in zip(PROTOCOLS, colours, strict=True)
+    }
+    figure = plot_parts.paired_bars(systems_of(results), bars)
     heading(figure, "MRR of the last model on all test sets")
     return figure
 
@@ -88,9 +83,11 @@ def mrr_by_method(results: Sequence[Results]) -> Figure:
 def transfer_by_method(results: Sequence[Results], protocol: str = "paper") -> Figure:
     """Forward and backward transfer of MRR; a panel for each dataset."""
     fwt, bwt = MEASURES[protocol][4:6]
-    first = Series("forward (FWT)", plot_style.GREEN, fwt)
-    second = Series("backward (BWT)", plot_style.VERMILION, bwt)
-    figure = plot_parts.paired_bars(systems_of(results), first, second)
+    bars = {
+        "forward (FWT)": (plot_style.GREEN, fwt),
+        "backward (BWT)": (plot_style.VERMILION, bwt),
+    }
+    figure = plot_parts.paired_bars(systems_of(results), bars)
     heading(figure, f"Transfer of MRR, {protocol} protocol")
     return figure
 
@@ -131,69 +128,9 @@ def _names(systems: Sequence[System]) -> list[str]:
     return list(dict.fromkeys(system.name for system in systems))
 
 
-@dataclass(frozen=True)
-class FigureSpec:
-    """A kind of figure: file name, function, caption."""
-
-    kind: str
-    figure: Callable[[Sequence[Results]], Figure]
-    caption: str
-
-
-BY_METHOD = "MRR of the last model on the union of all test sets. The best of each dataset is bold."
-TRANSFER = (
-    "FWT: MRR on a snapshot before training on it. BWT: change of MRR on earlier snapshots after "
-    "training on later ones."
-)
-TIMES = "Training time up to and including each snapshot, with validation, without tests."
-LINES = (
-    "Each line is one model on the test sets of its own and all earlier snapshots. A line below "
-    "the lines before it: older facts were forgotten; a line above them: older facts gained."
-)
-MATRIX = "MRR of each model (row) on each test set (column) under both protocols."
-EACH_TIME = "Time to learn each snapshot: training and validation."
-OF_ALL = (
-    FigureSpec("mrr-by-method", mrr_by_method, BY_METHOD),
-    FigureSpec("transfer-by-method", transfer_by_method, TRANSFER),
-    FigureSpec("cumulative-time", cumulative_time, TIMES),
-)
-OF_DATASET = (
-    FigureSpec("mrr-over-snapshots", mrr_over_snapshots, LINES),
-    FigureSpec("matrix", matrix_heatmap, MATRIX),
-    FigureSpec("time-per-snapshot", time_per_snapshot, EACH_TIME),
-)
-
-MAX_PANELS = 6
-"""With more systems on a dataset, only the best have a panel."""
-OF_CROWDED_DATASET = (
-    FigureSpec(
-        "mrr-over-snapshots",
-        lambda results: mrr_over_snapshots(best_runs(results)),
-        f"The {MAX_PANELS} systems with the highest MRR. {LINES}",
-    ),
-)
-
-
-@dataclass(frozen=True)
-class RenderedFigure:
-    """A rendered figure of one dataset, or of all (`dataset` is None)."""
-
-    stem: str
-    caption: str
-    dataset: str | None
-    rendered: FigureBytes
-
-
-def draw(results: Sequence[Results]) -> list[RenderedFigure]:
-    """All figures for the results; comparisons only if there are several systems."""
-    systems = systems_of(results)
-    groups = by_dataset(systems)
-    stems = dict(zip(groups, _suffixes(list(groups)), strict=True))
-    return [_render(spec, systems) for spec in OF_ALL if len(systems) > 1] + [
-        _render(spec, group, dataset, stems[dataset])
-        for dataset, group in groups.items()
-        for spec in (OF_DATASET if len(group) <= MAX_PANELS else OF_CROWDED_DATASET)
-    ]
+def mrr_over_snapshots_of_best(results: Sequence[Results]) -> Figure:
+    """`mrr_over_snapshots` of the best systems."""
+    return mrr_over_snapshots(best_runs(results))
 
 
 def best_runs(results: Sequence[Results]) -> list[Results]:
@@ -203,17 +140,70 @@ def best_runs(results: Sequence[Results]) -> list[Results]:
     return [run for system in systems if system.name in best for run in system.runs]
 
 
-def write_figures(figures: Sequence[RenderedFigure], folder: Path) -> list[Path]:
-    """Write rendered figures into `folder`."""
-    written = (plot_style.write(each.rendered, folder, each.stem) for each in figures)
-    return [path for pair in written for path in pair]
+MAX_PANELS = 6
+"""With more systems on a dataset, only the best have a panel."""
+
+LINES = (
+    "Each line is one model on the test sets of its own and all earlier snapshots. A line below "
+    "the lines before it: older facts were forgotten; a line above them: older facts gained."
+)
+
+Plots = Mapping[str, tuple[Callable[[Sequence[Results]], Figure], str]]
+"""Kind, which is the start of the file name → function and caption."""
+
+OF_ALL: Plots = {
+    "mrr-by-method": (
+        mrr_by_method,
+        "MRR of the last model on the union of all test sets. The best of each dataset is bold.",
+    ),
+    "transfer-by-method": (
+        transfer_by_method,
+        "FWT: MRR on a snapshot before training on it. BWT: change of MRR on earlier snapshots "
+        "after training on later ones.",
+    ),
+    "cumulative-time": (
+        cumulative_time,
+        "Training time up to and including each snapshot, with validation, without tests.",
+    ),
+}
+OF_DATASET: Plots = {
+    "mrr-over-snapshots": (mrr_over_snapshots, LINES),
+    "matrix": (
+        matrix_heatmap,
+        "MRR of each model (row) on each test set (column) under both protocols.",
+    ),
+    "time-per-snapshot": (
+        time_per_snapshot,
+        "Time to learn each snapshot: training and validation.",
+    ),
+}
+OF_CROWDED_DATASET: Plots = {
+    "mrr-over-snapshots": (
+        mrr_over_snapshots_of_best,
+        f"The {MAX_PANELS} systems with the highest MRR. {LINES}",
+    )
+}
 
 
-def _render(
-    spec: FigureSpec, systems: Sequence[System], dataset: str | None = None, suffix: str = ""
-) -> RenderedFigure:
-    figure = spec.figure([run for system in systems for run in system.runs])
-    return RenderedFigure(spec.kind + suffix, spec.caption, dataset, plot_style.render(figure))
+def draw(results: Sequence[Results]) -> list[RenderedFigure]:
+    """All figures for the results; comparisons only if there are several systems."""
+    systems = systems_of(results)
+    rendered = _rendered(OF_ALL, systems) if len(systems) > 1 else []
+    groups = by_dataset(systems)
+    for (dataset, group), suffix in zip(groups.items(), _suffixes(list(groups)), strict=True):
+        plots = OF_DATASET if len(group) <= MAX_PANELS else OF_CROWDED_DATASET
+        rendered += _rendered(plots, group, dataset, suffix)
+    return rendered
+
+
+def _rendered(
+    plots: Plots, systems: Sequence[System], dataset: str | None = None, suffix: str = ""
+) -> list[RenderedFigure]:
+    runs = [run for system in systems for run in system.runs]
+    return [
+        plot_style.render(plot(runs), kind + suffix, caption, dataset)
+        for kind, (plot, caption) in plots.items()
+    ]
 
 
 def _suffixes(datasets: Sequence[str]) -> list[str]:

@@ -63,11 +63,10 @@ def rich_table(grid: Grid) -> Table:
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for position, column in enumerate(grid.columns):
-        if position < grid.names:
-            table.add_column(Text(column), overflow="fold")
-        else:
-            table.add_column(Text(column.replace(" ", "\n")), justify="right", no_wrap=True)
+    for column in grid.columns[: grid.names]:
+        table.add_column(Text(column), overflow="fold")
+    for column in grid.columns[grid.names :]:
+        table.add_column(Text(column.replace(" ", "\n")), justify="right", no_wrap=True)
     for section in grid.sections:
         for row in section:
             styles = ["bold green" if c.best else "dim" if c.faint else "" for c in row]

@@ -1,31 +1,36 @@
 """The report: figures, `summary.md`, and one self-contained HTML page."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math
 import re
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
 
 from lkge.configure import flat_config
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import PROTOCOLS, Results
 from lkge.reports import plot_parts, plot_style, tables, text
-from lkge.reports.figures import RenderedFigure, draw, write_figures
+from lkge.reports.figures import draw
 from lkge.reports.grids import Grid
+from lkge.reports.plot_style import RenderedFigure
 from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, by_dataset, systems_of
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-    from markupsafe import Markup
-
+TEMPLATES = Path(__file__).parent / "templates"
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
 THEME = {
     plot_style.INK: "var(--ink)",
     plot_style.SOFT: "var(--soft)",
@@ -43,9 +48,12 @@ PROTOCOL_NOTES = {
 
 def write_report(results: Sequence[Results], folder: Path) -> Path:
     """Write `figures/`, `summary.md` and `index.html` into `folder`; the path of the page."""
-    figures = draw(_require_some(results))
+    if not results:
+        raise RunError("there are no results to report; name at least one run folder")
+    figures = draw(results)
     try:
-        write_figures(figures, folder / "figures")
+        for figure in figures:
+            figure.write(folder / "figures")
         write_text_atomically(folder / "summary.md", tables.markdown(results))
         write_text_atomically(folder / "index.html", page(results, figures))
     except OSError as error:
@@ -55,63 +63,33 @@ def write_report(results: Sequence[Results], folder: Path) -> Path:
 
 def write_page(results: Sequence[Results], path: Path) -> None:
     """Write the page alone."""
-    write_text_atomically(path, page(results, draw(_require_some(results))))
+    write_text_atomically(path, page(results, draw(results)))
 
 
 def page(results: Sequence[Results], figures: Sequence[RenderedFigure]) -> str:
     """The text of the page."""
-    from markupsafe import Markup
-
     groups = by_dataset(systems_of(results))
     only = next(iter(groups)) if len(groups) == 1 else None
     of_dataset: dict[str | None, list[RenderedFigure]] = {}
     for figure in figures:
         of_dataset.setdefault(figure.dataset or only, []).append(figure)
-    script = _source("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+    script = (TEMPLATES / "page.js").read_text("utf-8")
     names = {system.name for group in groups.values() for system in group}
     counts = ((len(results), "run"), (len(names), "system"), (len(groups), "dataset"))
-    sections = [
-        _section(f"dataset-{position}", dataset, group, of_dataset.get(dataset, []))
-        for position, (dataset, group) in enumerate(groups.items(), start=1)
-    ]
-    return _template().render(
+    return ENVIRONMENT.get_template("page.html").render(
         title="Lifelong embedding: " + ", ".join(groups),
         lead=" · ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts),
         protocols=PROTOCOL_NOTES,
         code=tables.code_note(results),
         comparison=_gallery(of_dataset.get(None, [])),
-        sections=sections,
-        style=Markup(_source("page.css")),
+        sections=[
+            _section(f"dataset-{position}", dataset, group, of_dataset.get(dataset, []))
+            for position, (dataset, group) in enumerate(groups.items(), start=1)
+        ],
+        style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
         script=Markup(script),
-        policy=policy + "img-src data:",
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-
-
-def _require_some(results: Sequence[Results]) -> Sequence[Results]:
-    if not results:
-        raise RunError("there are no results to report; name at least one run folder")
-    return results
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("lkge.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    ).get_template("page.html")
-
-
-def _source(name: str) -> str:
-    """The text of a file beside the template, not rendered."""
-    return resources.files("lkge.reports").joinpath("templates", name).read_text("utf-8")
 
 
 def _section(
@@ -150,7 +128,7 @@ def _card(title: str, measure: Measure, systems: Sequence[System]) -> dict[str, 
     mean, system = min(known or means, key=lambda pair: sign * pair[0])
     holders = [one.name for value, one in known if measure.text(value) == measure.text(mean)]
     more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
-    lines = [tables.deviation_text(system.spread(measure), measure).strip()]
+    lines = [measure.deviation(system.spread(measure)).strip()]
     if len(systems) > 1 and holders:
         lines.append(f"{end}: {holders[0]}{more}")
     return {"title": title, "value": measure.text(mean), "lines": list(filter(None, lines))}
@@ -228,39 +206,27 @@ def _provenance(system: System) -> list[tuple[str, str]]:
 
 def _gallery(figures: Sequence[RenderedFigure]) -> list[dict[str, Any]]:
     """Figures in pairs if they are narrow enough, else one in a row."""
-    svgs = {figure.stem: figure.rendered.svg.decode() for figure in figures}
-    halves = [stem for stem, svg in svgs.items() if float(_view_box(svg)[0]) <= WIDEST_HALF]
+    halves = [figure.stem for figure in figures if figure.size[0] <= WIDEST_HALF]
     paired = halves[: len(halves) // 2 * 2]
     return [
-        {
-            "svg": inline_svg(svgs[figure.stem], figure.stem, figure.caption),
-            "caption": figure.caption,
-            "is_wide": figure.stem not in paired,
-        }
-        for figure in figures
+        {"svg": _inline(each), "caption": each.caption, "is_wide": each.stem not in paired}
+        for each in figures
     ]
 
 
-def inline_svg(svg: str, prefix: str, label: str) -> Markup:
-    """An SVG file as an element of the page: unique ids, and the colours of the page's theme.
+def _inline(figure: RenderedFigure) -> Markup:
+    """The SVG as an element of the page: unique ids, and the colours of the page's theme.
 
     It shrinks to at most 60 % of its drawn width, then it scrolls.
     """
-    from markupsafe import Markup
-
+    svg = figure.svg.decode()
     body = svg[svg.index("<svg") :].split(">", 1)[1]
     body = re.sub(r"<!--.*?-->|<style.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r"\s+", " ", re.sub(r"(\b[1-9]\d*\.\d\d)\d+", r"\1", body))
-    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", body)
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{figure.stem}-", body)
     for colour, variable in THEME.items():
         body = body.replace(colour, variable)
-    width, height = _view_box(svg)
-    style = f"max-width:{width}pt;min-width:{0.6 * float(width):.0f}pt"
-    start = '<svg viewBox="0 0 {} {}" role="img" style="{}"><title>{}</title>'
-    return Markup(start).format(width, height, style, label) + Markup(body)
-
-
-def _view_box(svg: str) -> tuple[str, str]:
-    """Width and height in points."""
-    found: list[tuple[str, str]] = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
-    return found[0]
+    width, height = figure.size
+    style = f"max-width:{width:g}pt;min-width:{0.6 * width:.0f}pt"
+    start = '<svg viewBox="0 0 {:g} {:g}" role="img" style="{}"><title>{}</title>'
+    return Markup(start).format(width, height, style, figure.caption) + Markup(body)

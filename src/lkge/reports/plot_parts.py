@@ -1,35 +1,30 @@
 """Parts of the figures: lines, bars, cells and labels on a panel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from lkge.reports import plot_style, text
 from lkge.reports.systems import Measure, System, best_text, by_dataset, spread
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 MAX_LABELLED = 10
 """With more snapshots, not every model and cell has a label."""
 
-DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.2, 1.2)))
-MARKERS = ("o", "s", "^")
+EARLY_TO_LATE = LinearSegmentedColormap.from_list(
+    "early to late",
+    [getattr(plot_style, name) for name in ("BLUE", "SKY", "GREEN", "ORANGE", "VERMILION")],
+)
 LEADER = {"arrowstyle": "-", "lw": 0.8, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 3}
 
-
-@dataclass(frozen=True)
-class Series:
-    """One bar of each method: its name, colour and measure."""
-
-    name: str
-    colour: str
-    measure: Measure
+Bars = Mapping[str, tuple[str, Measure]]
+"""Legend → colour and measure of the bars of all methods."""
 
 
 def system_panels(systems: Sequence[System]) -> tuple[Figure, list[Axes]]:
@@ -53,20 +48,9 @@ def title(words: str, systems: Sequence[System]) -> str:
     return f"{words}: {', '.join(map(plot_style.label, names))}" if names else words
 
 
-def shades(count: int) -> list[tuple[float, float, float, float]]:
-    """`count` colours from cool (early) to warm (late)."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    blue, vermilion, green, _, orange, sky = plot_style.OKABE_ITO
-    stops = (blue, sky, green, orange, vermilion)
-    colours = LinearSegmentedColormap.from_list("early to late", stops)
-    return [colours(i / max(count - 1, 1)) for i in range(count)]
-
-
 def snapshot_axis(panel: Axes, count: int) -> None:
     """Snapshot numbers on the x axis, a light grid for the y axis."""
-    step = 1 if count <= MAX_LABELLED else -(-count // MAX_LABELLED)
-    panel.set_xticks(range(1, count + 1, step))
+    panel.set_xticks(range(1, count + 1, -(-count // MAX_LABELLED) or 1))
     panel.set_xlim(0.5, max(count, 1) + 0.5)
     panel.grid(axis="y")
     panel.tick_params(length=0)
@@ -74,10 +58,9 @@ def snapshot_axis(panel: Axes, count: int) -> None:
 
 def model_lines(panel: Axes, matrix: Sequence[Sequence[float]]) -> None:
     """MRR of each model on its test sets; the label is at the newest test set."""
-    from matplotlib.patheffects import withStroke
-
     last = len(matrix) - 1
-    for i, (row, colour) in enumerate(zip(matrix, shades(len(matrix)), strict=True)):
+    colours = EARLY_TO_LATE(np.linspace(0, 1, len(matrix)))
+    for i, (row, colour) in enumerate(zip(matrix, colours, strict=True)):
         panel.plot(range(1, len(row) + 1), row, "o-", color=colour)
         if row and (last < MAX_LABELLED or i in (0, last)):
             panel.annotate(
@@ -96,17 +79,17 @@ def heat(
 ) -> None:
     """The lower triangle as coloured cells with their values."""
     size = len(matrix)
-    edges = [i - 0.5 for i in range(size + 1)]
+    edges = np.arange(size + 1) - 0.5
     cells = [[*row, *[math.nan] * (size - len(row))] for row in matrix]
     if cells:
-        mesh: dict[str, Any] = {"cmap": "viridis", "edgecolors": plot_style.SHEET, "linewidth": 1.2}
-        panel.pcolormesh(edges, edges, cells, vmin=low, vmax=high, **mesh)
+        look: dict[str, Any] = {"cmap": "viridis", "edgecolors": plot_style.SHEET}
+        panel.pcolormesh(edges, edges, cells, vmin=low, vmax=high, linewidth=1.2, **look)
         panel.invert_yaxis()
     if size <= MAX_LABELLED:
         for i, row in enumerate(matrix):
             for j, value in enumerate(row):
                 bright = math.isnan(value) or value > low + 0.45 * (high - low)
-                look: dict[str, Any] = {"size": font, "color": "#101010" if bright else "#ffffff"}
+                look = {"size": font, "color": "#101010" if bright else "#ffffff"}
                 panel.text(j, i, text.number(value), ha="center", va="center", **look)
     panel.set_xticks(range(size), [text.queries(j) for j in range(size)])
     panel.set_yticks(range(size), [text.model(i) for i in range(size)])
@@ -131,15 +114,16 @@ def dataset_panels(
     return figure, list(zip(axes, groups.values(), strict=True))
 
 
-def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Figure:
+def paired_bars(systems: Sequence[System], bars: Bars) -> Figure:
     """Two bars for each method, the best on top by the first; a panel for each dataset."""
-    names = ranking(systems, first.measure)
+    names = ranking(systems, next(iter(bars.values()))[1])
     labels, groups = plot_style.labels(names), by_dataset(systems)
     size = (7.0 if len(groups) == 1 else 3.0, 1.25 + 0.36 * max(len(names), 3))
     figure, panels = dataset_panels(groups, size, columns=4, sharey=True)
     for panel, group in panels:
-        for series, offset in ((first, -0.19), (second, 0.19)):
-            _bars(panel, group, names, series, offset)
+        for (legend, (colour, measure)), offset in zip(bars.items(), (-0.19, 0.19), strict=True):
+            places = [names.index(system.name) + offset for system in group]
+            _bars(panel, group, measure, places, color=colour, label=legend)
         panel.axvline(0, color=plot_style.SOFT, linewidth=0.8)
         panel.set_yticks(range(len(names)), [labels[name] for name in names])
         panel.set_ylim(len(names) - 0.45, -0.55)
@@ -151,6 +135,21 @@ def paired_bars(systems: Sequence[System], first: Series, second: Series) -> Fig
     handles = panels[0][0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower right", ncols=2)
     return figure
+
+
+def _bars(
+    panel: Axes, group: Sequence[System], measure: Measure, places: Sequence[float], **look: Any
+) -> None:
+    """Mean, deviation and number of each system; the best number is bold."""
+    best = best_text(group, measure)
+    spreads = [system.spread(measure) for system in group]
+    means, errors = np.nan_to_num([(value.mean, value.deviation) for value in spreads]).T
+    error_look = {"ecolor": plot_style.INK, "elinewidth": 1}
+    bars = panel.barh(places, means, 0.36, xerr=errors, error_kw=error_look, **look)
+    numbers = [text.number(value.mean) for value in spreads]
+    labels = panel.bar_label(bars, numbers, padding=3, size=7.5)
+    for system, words in zip(group, labels, strict=True):
+        words.set_fontweight("bold" if system.is_best(measure, best) else "normal")
 
 
 def ranking(systems: Sequence[System], measure: Measure) -> list[str]:
@@ -168,55 +167,23 @@ def ranking(systems: Sequence[System], measure: Measure) -> list[str]:
     return sorted(places, key=height, reverse=True)
 
 
-def _bars(
-    panel: Axes, group: Sequence[System], names: Sequence[str], series: Series, offset: float
-) -> None:
-    best = best_text(group, series.measure)
-    places = [names.index(system.name) + offset for system in group]
-    spreads = [system.spread(series.measure) for system in group]
-    lengths = [0.0 if math.isnan(value.mean) else value.mean for value in spreads]
-    panel.barh(places, lengths, 0.36, color=series.colour, label=series.name)
-    for system, place, value, reach in zip(group, places, spreads, lengths, strict=True):
-        error = 0.0 if math.isnan(value.deviation) else value.deviation
-        if error:
-            panel.plot([reach - error, reach + error], [place] * 2, color=plot_style.INK, lw=1)
-        panel.annotate(
-            text.number(value.mean),
-            (reach - error if reach < 0 else reach + error, place),
-            xytext=(-3 if reach < 0 else 3, -0.5),
-            textcoords="offset points",
-            ha="right" if reach < 0 else "left",
-            va="center",
-            size=7.5,
-            fontweight="bold" if system.is_best(series.measure, best) else "normal",
-        )
-
-
-def look_of(name: str, names: Sequence[str]) -> dict[str, Any]:
-    """Colour, dashes and marker of a system of a figure."""
-    place = names.index(name)
-    turn = place // len(plot_style.OKABE_ITO) % len(DASHES)
-    colour = plot_style.OKABE_ITO[place % len(plot_style.OKABE_ITO)]
-    return {"color": colour, "ls": DASHES[turn], "marker": MARKERS[turn]}
-
-
-def _times(group: Sequence[System]) -> tuple[list[list[float]], float, str]:
-    """Cumulative time of each system at each snapshot, the most of them, and their unit."""
-    lines = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
-    most = max((line[-1] for line in lines if line), default=0.0) or 1.0
-    unit, unit_name = plot_style.time_unit(most)
-    return [[time / unit for time in line] for line in lines], most / unit, unit_name.capitalize()
+def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Label, colour, dashes and marker of the line of each system of a figure."""
+    labels = plot_style.labels(names)
+    return {
+        name: {**look, "label": labels[name]}
+        for name, look in zip(names, plot_style.LINES(), strict=False)
+    }
 
 
 def gain_lines(panel: Axes, group: Sequence[System], names: Sequence[str], protocol: str) -> None:
     """MRR on the test sets so far over cumulative time; points have their snapshot number."""
     times, _, unit = _times(group)
-    labels = plot_style.labels(names)
+    look_of = looks(names)
     at: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
     for system, line in zip(group, times, strict=True):
         points = list(zip(line, system.so_far(protocol), strict=False))
-        look = look_of(system.name, names)
-        panel.plot(*zip(*points, strict=True), label=labels[system.name], **look)
+        panel.plot(*zip(*points, strict=True), **look_of[system.name])
         for number, point in enumerate(points, start=1):
             panel.annotate(str(number), point, size=7, **at)
     panel.margins(y=0.15)
@@ -227,18 +194,19 @@ def gain_lines(panel: Axes, group: Sequence[System], names: Sequence[str], proto
 def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: float) -> None:
     """Cumulative time over snapshots; each line has its label at its end. `gap`: least distance of
     labels as a fraction of the height."""
-    lines, most, unit = _times(group)
-    drawn = [(system, line) for system, line in zip(group, lines, strict=True) if line]
+    times, most, unit = _times(group)
+    look_of = looks(names)
+    lines = [
+        (look_of[system.name], line) for system, line in zip(group, times, strict=True) if line
+    ]
     top = 1.06 * most
-    places = plot_style.spread_out([line[-1] for _, line in drawn], gap * top, top)
-    length = max((len(line) for _, line in drawn), default=1)
+    places = plot_style.spread_out([line[-1] for _, line in lines], gap * top, top)
+    length = max((len(line) for _, line in lines), default=1)
     snapshot_axis(panel, length)
-    labels = plot_style.labels(names)
-    for (system, line), place in zip(drawn, places, strict=True):
-        look = look_of(system.name, names)
+    for (look, line), place in zip(lines, places, strict=True):
         panel.plot(range(1, len(line) + 1), line, **look)
         panel.annotate(
-            labels[system.name],
+            look["label"],
             (len(line), line[-1]),
             xytext=(length + 0.45, place),
             va="center",
@@ -249,3 +217,11 @@ def time_lines(panel: Axes, group: Sequence[System], names: Sequence[str], gap: 
     panel.set_ylim(0, top)
     panel.set_xlim(0.8, length + 0.2)
     panel.set_ylabel(unit)
+
+
+def _times(group: Sequence[System]) -> tuple[list[list[float]], float, str]:
+    """Cumulative time of each system at each snapshot, the most of them, and their unit."""
+    lines = [list(accumulate(s.per_snapshot(lambda record: record.seconds))) for s in group]
+    most = max((line[-1] for line in lines if line), default=0.0) or 1.0
+    unit, unit_name = plot_style.time_unit(most)
+    return [[time / unit for time in line] for line in lines], most / unit, unit_name

@@ -1,14 +1,12 @@
 """Systems: runs that differ only in their seed. Measures of a system are means over its runs."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from lkge.config import RunConfig
 from lkge.configure import configure, flat_config
@@ -26,8 +24,7 @@ REFERENCES = frozenset({"re-train"})
 """Methods that keep every fact. They are references: never marked as the best."""
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """Mean and sample standard deviation; nan where there is nothing to average."""
 
     mean: float
@@ -43,6 +40,10 @@ class Measure:
     of: Callable[[Results], float]
     text: Callable[[float], str] = text.number
     lower_is_better: bool = False
+
+    def deviation(self, spread: Spread) -> str:
+        """` ±0.002`, or nothing for a single run."""
+        return "" if math.isnan(spread.deviation) else f" ±{self.text(spread.deviation)}"
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,8 @@ def _means(lines: Iterable[Sequence[float]]) -> list[float]:
 def spread(values: Iterable[float]) -> Spread:
     """Mean and sample standard deviation of the values that are not nan."""
     known = [value for value in values if not math.isnan(value)]
-    return Spread(
-        mean=statistics.fmean(known) if known else math.nan,
-        deviation=statistics.stdev(known) if len(known) > 1 else math.nan,
-    )
+    mean = statistics.fmean(known) if known else math.nan
+    return Spread(mean, statistics.stdev(known) if len(known) > 1 else math.nan)
 
 
 def part(run: Results, protocol: str) -> ProtocolResult:
@@ -140,19 +139,19 @@ def by_dataset(systems: Iterable[System]) -> dict[str, list[System]]:
     return groups
 
 
-def protocol_measures(protocol: str) -> tuple[Measure, ...]:
+def _protocol_measures(protocol: str) -> tuple[Measure, ...]:
     """MRR, Hits@1/3/10 of the last model on the union of the tests; FWT and BWT."""
 
-    def final(key: str, title: str) -> Measure:
+    def final(key: str) -> Callable[[Results], float]:
         def of(run: Results) -> float:
             found = part(run, protocol)
             return float(getattr(found.final, key)) if found.matrix else math.nan
 
-        return Measure(key, title, of)
+        return of
 
+    titles = {"mrr": "MRR", "hits1": "H@1", "hits3": "H@3", "hits10": "H@10"}
     return (
-        *(final("mrr", "MRR"), final("hits1", "H@1"), final("hits3", "H@3")),
-        final("hits10", "H@10"),
+        *(Measure(key, title, final(key)) for key, title in titles.items()),
         Measure("fwt", "FWT", lambda run: part(run, protocol).fwt),
         Measure("bwt", "BWT", lambda run: part(run, protocol).bwt),
     )
@@ -162,7 +161,7 @@ def _most_carried(run: Results) -> float:
     return max((float(record.carried_bytes) for record in run.snapshots), default=math.nan)
 
 
-MEASURES: Mapping[str, tuple[Measure, ...]] = {name: protocol_measures(name) for name in PROTOCOLS}
+MEASURES = {protocol: _protocol_measures(protocol) for protocol in PROTOCOLS}
 TIME = Measure("seconds", "Time", lambda run: run.seconds, text.duration, lower_is_better=True)
 STATE = Measure("carried_bytes", "Carried", _most_carried, text.size, lower_is_better=True)
 COSTS = (TIME, STATE)
@@ -189,31 +188,19 @@ def _name(run: Results, variants: Iterable[Sequence[Results]]) -> str:
     off is always named.
     """
     siblings = [_identity(runs[0].config) for runs in variants if runs[0].method == run.method]
-    defaults = _defaults(run.method)
     scores = {each.get("model.score") for each in siblings}
     by_score = 1 < len(scores) == len(siblings)
-
-    def is_named(name: str, value: Any) -> bool:
-        if by_score and value is not False:
-            return name == "model.score"
-        differs = any(sibling.get(name) != value for sibling in siblings)
-        return value != defaults.get(name) and (value is False or differs)
-
-    settings = sorted(_identity(run.config).items())
-    named = [_choice(name, value) for name, value in settings if is_named(name, value)]
-    return text.printable(", ".join([run.method, *named]))
-
-
-def _defaults(method: str) -> dict[str, Any]:
-    """The settings of a run that names only its method, which need not be installed."""
     try:
-        return configure({"method": method}).flat()
-    except UnknownName:
-        return RunConfig().flat()
-
-
-def _choice(name: str, value: Any) -> str:
-    words = name.partition(".")[2].replace("_", " ")
-    if isinstance(value, bool):
-        return words if value else f"no {words}"
-    return f"{words} {value}"
+        defaults = configure({"method": run.method}).flat()
+    except UnknownName:  # the method need not be installed
+        defaults = RunConfig().flat()
+    words = [run.method]
+    for name, value in sorted(_identity(run.config).items()):
+        setting = name.partition(".")[2].replace("_", " ")
+        differs = any(sibling.get(name) != value for sibling in siblings)
+        if value is False:
+            if value != defaults.get(name):
+                words.append(f"no {setting}")
+        elif name == "model.score" if by_score else differs and value != defaults.get(name):
+            words.append(setting if value is True else f"{setting} {value}")
+    return text.printable(", ".join(words))

@@ -3,44 +3,28 @@
 Each table is first a `Grid` of texts, so that all outputs show the same figures.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lkge.evaluation.results import PROTOCOLS, Results, SnapshotRecord
+from rich.table import Table
+
+from lkge.evaluation.results import PROTOCOLS, Results, SnapshotRecord, nan_to_none
 from lkge.provenance import UNRECORDED, codes_of, machine_of
 from lkge.reports import text
 from lkge.reports.grids import Cell, Grid, grid_of, markdown_table, markdown_text, rich_table
-from lkge.reports.systems import (
-    COSTS,
-    MEASURES,
-    Measure,
-    Spread,
-    System,
-    best_text,
-    by_dataset,
-    systems_of,
-)
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, by_dataset, systems_of
 
 
 def summary_rows(results: Iterable[Results]) -> list[dict[str, Any]]:
     """One tree for each system, for JSON: an unknown number is None, not nan."""
-    return [_summary_row(system) for system in systems_of(results)]
+    return [nan_to_none(_summary_row(system)) for system in systems_of(results)]
 
 
 def _summary_row(system: System) -> dict[str, Any]:
-    def tree(measures: Iterable[Measure]) -> dict[str, dict[str, float | None]]:
-        spreads = {measure.key: vars(system.spread(measure)) for measure in measures}
-        return {
-            key: {part: None if math.isnan(value) else value for part, value in spread.items()}
-            for key, spread in spreads.items()
-        }
+    def tree(measures: Iterable[Measure]) -> dict[str, Any]:
+        return {measure.key: system.spread(measure)._asdict() for measure in measures}
 
     return {
         "dataset": system.dataset,
@@ -112,13 +96,8 @@ def code_note(results: Iterable[Results]) -> str:
 def measure_cell(system: System, measure: Measure, best: str | None = None) -> Cell:
     """`mean ±deviation` of a measure; bold if the mean as printed is `best`."""
     spread = system.spread(measure)
-    words = measure.text(spread.mean) + deviation_text(spread, measure)
+    words = measure.text(spread.mean) + measure.deviation(spread)
     return Cell(words, best=system.is_best(measure, best))
-
-
-def deviation_text(spread: Spread, measure: Measure) -> str:
-    """` ±0.002`, or nothing for a single run."""
-    return "" if math.isnan(spread.deviation) else f" ±{measure.text(spread.deviation)}"
 
 
 def matrix_grid(system: System, protocol: str) -> Grid:

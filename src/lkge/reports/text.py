@@ -1,10 +1,8 @@
 """Formats of numbers, times, sizes and names."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 ABSENT = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
@@ -68,19 +66,18 @@ def shortened(name: str, most: int) -> str:
 
 def distinct_labels(names: Iterable[str], most: int) -> dict[str, str]:
     """Each name in at most `most` characters. Of a name such as "lkge, dim 100, no transfer", the
-    settings that most names share are left out first."""
+    settings that most names share are left out first; one setting stays."""
     names = set(names)
     common = Counter(part for name in names for part in name.split(", "))
-    return {name: shortened(_without_common(name, most, common), most) for name in names}
-
-
-def _without_common(name: str, most: int, common: Mapping[str, int]) -> str:
-    """The name without shared settings until it is short enough; one setting stays."""
-    first, *changes = name.split(", ")
-    while len(name) > most and len(changes) > 1:
-        changes.remove(max(changes, key=lambda part: common[part]))
-        name = ", ".join([first, "…", *changes])
-    return name
+    labels = {}
+    for name in names:
+        first, *changes = name.split(", ")
+        label = name
+        while len(label) > most and len(changes) > 1:
+            changes.remove(max(changes, key=lambda part: common[part]))
+            label = ", ".join([first, "…", *changes])
+        labels[name] = shortened(label, most)
+    return labels
 
 
 def model(i: int) -> str:

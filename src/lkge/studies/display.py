@@ -1,19 +1,23 @@
-"""Progress of a study: a live table on a terminal, else one line for each event."""
+"""Progress of a study: one line for each event, and on a terminal a live table below them."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from lkge.reports import text
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
     from lkge.studies.runner import Failure, Job, Running
 
 TAIL = 4096
@@ -21,10 +25,12 @@ TAIL = 4096
 
 
 class Observer:
-    """Prints one line when a run starts, finishes or fails."""
+    """Prints one line when a run starts, finishes or fails; keeps the running jobs for `table`."""
 
-    def __init__(self, stream: IO[str], total: int, done: int) -> None:
-        self._stream, self._total, self._done = stream, total, done
+    def __init__(self, console: Console, total: int, done: int) -> None:
+        self._console, self._total, self._done = console, total, done
+        self._running: Sequence[Running] = ()
+        self._since = time.monotonic()
 
     def started(self, job: Job) -> None:
         """A process was started."""
@@ -41,58 +47,32 @@ class Observer:
 
     def update(self, running: Sequence[Running]) -> None:
         """Called several times a second with the jobs that run."""
+        self._running = tuple(running)
+
+    def table(self) -> Group:
+        """The share of runs that are done, and the running jobs."""
+        now = time.monotonic()
+        head, rows = Table.grid(padding=(0, 2)), Table.grid(padding=(0, 2))
+        bar = ProgressBar(self._total, self._done, width=30)
+        head.add_row(bar, self._count(), f"{text.duration(now - self._since)} so far")
+        for one in self._running:
+            status = status_of(one.job.folder / "log.jsonl")
+            rows.add_row(Text(one.job.name, "bold"), text.duration(now - one.since), Text(status))
+        return Group(head, rows)
 
     def _count(self) -> str:
         return f"{self._done} of {self._total} done"
 
     def _print(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
-
-
-class LiveObserver(Observer):
-    """Prints the lines, and below them a table of the running jobs."""
-
-    def __init__(self, console: Console, total: int, done: int) -> None:
-        from rich.live import Live
-
-        super().__init__(console.file, total, done)
-        self._console = console
-        self._running: Sequence[Running] = ()
-        self._since = time.monotonic()
-        self.live = Live(console=console, get_renderable=self._render, refresh_per_second=2)
-
-    def update(self, running: Sequence[Running]) -> None:
-        """Keep the jobs that run for the table."""
-        self._running = tuple(running)
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def _render(self) -> RenderableType:
-        from rich.console import Group
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        now = time.monotonic()
-        rows = Table.grid(padding=(0, 2))
-        for one in self._running:
-            status = status_of(one.job.folder / "log.jsonl")
-            rows.add_row(Text(one.job.name, "bold"), text.duration(now - one.since), Text(status))
-        head = Table.grid(padding=(0, 2))
-        bar = ProgressBar(self._total, self._done, width=30)
-        head.add_row(bar, self._count(), f"{text.duration(now - self._since)} so far")
-        return Group(head, rows)
+        self._console.print(Text(line), soft_wrap=True)
 
 
 @contextmanager
 def observing(console: Console, total: int, done: int) -> Iterator[Observer]:
     """A live table on a terminal, else plain lines."""
-    if not console.is_terminal:
-        yield Observer(console.file, total, done)
-        return
-    observer = LiveObserver(console, total, done)
-    with observer.live:
+    observer = Observer(console, total, done)
+    live = Live(console=console, get_renderable=observer.table, refresh_per_second=2)
+    with live if console.is_terminal else nullcontext():
         yield observer
 
 

@@ -1,10 +1,9 @@
 """The report of a study: README.md, figures and one HTML page, from the stored JSON files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
@@ -12,15 +11,12 @@ from lkge.evaluation.results import Results
 from lkge.reports import figures, text
 from lkge.reports.grids import markdown_table
 from lkge.reports.page import write_page
-from lkge.reports.plot_style import save
+from lkge.reports.plot_style import render
 from lkge.reports.tables import code_note
 from lkge.studies import tables
 from lkge.studies.result_store import results_in, stored_runs
 from lkge.studies.study import STUDIES, RunSpec, Study
-from lkge.studies.tables import LARGE, Entry, agreement, entries_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from lkge.studies.tables import LARGE, Entry, entries_of
 
 FIGURES = {
     "figure-3-mrr-change": "MRR change: each line is a model on the test sets of its own and all "
@@ -52,7 +48,7 @@ def write_study(study: Study, folder: Path) -> Path:
         raise RunError(f"{folder}: no run of the study {study.name!r} is stored here")
     drawn = draw(study, stored)
     for stem, figure in drawn.items():
-        save(figure, folder / "figures", stem)
+        render(figure, stem).write(folder / "figures")
     write_text_atomically(folder / "README.md", readme(study, stored, list(drawn)))
     write_page(results_in(folder), folder / "index.html")
     return folder / "index.html"
@@ -104,7 +100,7 @@ def stored_entries(study: Study, folder: Path) -> dict[str, list[Entry]]:
 
 def _introduction(study: Study) -> str:
     name = study.name if study.name in STUDIES else f"{study.name}.toml"
-    config = ", ".join(f"{key} {value}" for key, value in study.config.items())
+    config = ", ".join(f"{key} {value}" for key, value in study.settings.items())
     common = f"Settings of every run: {config}." if config else ""
     parts = [f"# {study.title}", INTRODUCTION.format(study=name), common, study.notes.strip()]
     return "\n\n".join(filter(None, parts))
@@ -120,7 +116,11 @@ def _part(title: str, entries: tables.Entries) -> str:
     sections = [f"## {title}", markdown_table(tables.overview(title, entries)).strip()]
     for dataset, group in entries.items():
         sections += [f"### {dataset}", markdown_table(tables.in_full(dataset, group)).strip()]
-        sections += [*_agreement(group), *_notes(group)]
+        if known := [entry for entry in group if entry.printed]:
+            value = text.number(tables.agreement(known))
+            sections.append(f"Rank correlation over {len(known)} systems: {value}.")
+        if notes := _notes(group):
+            sections.append("\n".join(["After the last snapshot:", "", *notes]))
     return "\n\n".join(sections)
 
 
@@ -132,17 +132,10 @@ def _paired(study: Study, entries: tables.Entries) -> str:
     return f"## {grid.title}\n\n{markdown_table(grid).strip()}" if grid.sections else ""
 
 
-def _agreement(group: Sequence[Entry]) -> list[str]:
-    known = [entry for entry in group if entry.printed]
-    value = agreement(known)
-    return [f"Rank correlation over {len(known)} systems: {text.number(value)}."] if known else []
-
-
 def _notes(group: Sequence[Entry]) -> list[str]:
     """The remarks of the methods about the last snapshot."""
     last = [(entry.system.name, entry.system.runs[0].snapshots[-1:]) for entry in group]
-    notes = [f"* {name}: {each.note}" for name, records in last for each in records if each.note]
-    return ["\n".join(["After the last snapshot:", "", *notes])] if notes else []
+    return [f"* {name}: {each.note}" for name, records in last for each in records if each.note]
 
 
 def _figures(drawn: Sequence[str]) -> str:

@@ -1,10 +1,8 @@
 """The result folder of a study: one JSON file for each finished run."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from lkge.config import RunConfig
@@ -28,20 +26,16 @@ def read_results(file: Path) -> Results:
 
 
 def results_in(folder: Path) -> list[Results]:
-    """All results of a folder, in the order of the paper's tables."""
+    """All results of a folder, in the order of the paper's tables; other names come last."""
     paper = study_named(PAPER)
     datasets, methods = list(paper.datasets), list(paper.specs)
 
     def place(results: Results) -> tuple[int, int]:
-        return _place(results.dataset, datasets), _place(results.method, methods)
+        dataset, method = results.dataset, results.method
+        return [*datasets, dataset].index(dataset), [*methods, method].index(method)
 
     files = sorted(folder.glob("*.json"), key=lambda file: file.stem)
     return sorted(map(read_results, files), key=place)
-
-
-def result_file(folder: Path, run: RunSpec) -> Path:
-    """The file with the results of a run."""
-    return folder / f"{run.name}.json"
 
 
 def stored_runs(study: Study, folder: Path) -> dict[RunSpec, Results]:
@@ -52,10 +46,12 @@ def stored_runs(study: Study, folder: Path) -> dict[RunSpec, Results]:
     found: dict[RunSpec, Results] = {}
     for dataset in study.datasets:
         for spec in study.specs.values():
-            stem = f"{short_name(dataset)}-{spec.slug}"
-            for seed in sorted(_seeds(folder, stem)):
+            stem = re.escape(f"{short_name(dataset)}-{spec.slug}")
+            pattern = re.compile(rf"{stem}-(0|[1-9]\d*)\.json")
+            matches = (pattern.fullmatch(file.name) for file in folder.glob("*.json"))
+            for seed in sorted(int(match.group(1)) for match in matches if match):
                 run = study.run_spec(spec, dataset, seed)
-                file = result_file(folder, run)
+                file = folder / f"{run.name}.json"
                 found[run] = read_results(file)
                 require_same(file, found[run].config, run.config)
     return found
@@ -80,13 +76,3 @@ def require_same(place: Path, there: Mapping[str, object], wanted: RunConfig) ->
                 f"{place}: was made with {name} = {config.get(name)!r}, but {value!r} is wanted; "
                 "move it away to run it again, or choose another folder with --out"
             )
-
-
-def _seeds(folder: Path, stem: str) -> list[int]:
-    pattern = re.compile(rf"{re.escape(stem)}-(0|[1-9]\d*)\.json")
-    matches = (pattern.fullmatch(file.name) for file in folder.glob("*.json"))
-    return [int(match.group(1)) for match in matches if match]
-
-
-def _place(name: str, known: Sequence[str]) -> int:
-    return known.index(name) if name in known else len(known)

@@ -4,8 +4,6 @@ A run that was started before is resumed. A run that fails does not stop the oth
 all runs; the same command resumes them.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
@@ -17,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from lkge.config import RunConfig, literal
 from lkge.configure import configure, read_toml
@@ -26,9 +24,6 @@ from lkge.data.catalog import load
 from lkge.studies import result_store
 from lkge.studies.display import Observer, observing
 from lkge.studies.study import RunSpec, Study
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 PROGRAM = (sys.executable, "-m", "lkge")
 COMPILER = (sys.executable, "-m", "lkge.training.warmup")
@@ -179,16 +174,11 @@ def _stop(running: Sequence[Running]) -> None:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signals = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in signals}
-    for number in signals:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
+    """SIGTERM and SIGHUP act as Ctrl-C, unless they are ignored."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
@@ -196,31 +186,28 @@ def _stopped_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@dataclass(frozen=True)
-class StudyOptions:
-    """Folder of results, folder of run folders, number of parallel runs, folder of datasets."""
-
-    out: Path
-    runs: Path
-    jobs: int = 2
-    data: Path | None = None
-
-
 def run_study(
-    study: Study, runs: Sequence[RunSpec], options: StudyOptions, console: Console
+    study: Study,
+    runs: Sequence[RunSpec],
+    console: Console,
+    *,
+    out: Path,
+    folder: Path,
+    at_once: int,
+    data: Path | None,
 ) -> list[Failure]:
-    """Make the runs that are not stored yet. Stored results and datasets are checked first."""
-    stored = result_store.stored_runs(study, options.out)
+    """Make the runs that are not stored yet in `out`; `folder` holds their run folders. Stored
+    results and datasets are checked first."""
+    stored = result_store.stored_runs(study, out)
     missing = [run for run in runs if run not in stored]
     for dataset in dict.fromkeys(run.config.dataset.name for run in missing):
-        load(dataset, options.data)
-    jobs = [Job(run.name, run.config, options.runs / run.name) for run in missing]
-    if options.jobs > 1:
+        load(dataset, data)
+    jobs = [Job(run.name, run.config, folder / run.name) for run in missing]
+    if at_once > 1:
         compile_kernels(jobs, console)
-    files = {run.name: result_store.result_file(options.out, run) for run in missing}
 
     def store(job: Job) -> None:
-        result_store.store(job.folder / result_store.RESULTS, files[job.name])
+        result_store.store(job.folder / result_store.RESULTS, out / f"{job.name}.json")
 
-    with observing(console, len(runs), len(runs) - len(missing)) as watch:
-        return run_jobs(jobs, at_once=options.jobs, store=store, observer=watch, data=options.data)
+    with observing(console, len(runs), len(runs) - len(missing)) as observer:
+        return run_jobs(jobs, at_once=at_once, store=store, observer=observer, data=data)

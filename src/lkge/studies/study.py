@@ -11,26 +11,27 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
+
 from lkge.config import RunConfig
 from lkge.configure import configure
 from lkge.errors import SettingsError, UnknownName
 
-PAPER, BEYOND, SCORES = "paper", "beyond", "scores"
-STUDIES = (PAPER, BEYOND, SCORES)
-
-OWN = ("seeds", "datasets")
-"""Lists of the study that a system may replace."""
+PAPER = "paper"
+STUDIES = (PAPER, "beyond", "scores")
 
 Printed = Mapping[str, Mapping[str, Mapping[str, float]]]
+CHECKED = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=CHECKED)
 class SystemSpec:
     """A system of a study: METHOD or METHOD:VARIANT.
 
@@ -39,7 +40,7 @@ class SystemSpec:
     """
 
     name: str
-    config: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     seeds: tuple[int, ...] = ()
     datasets: tuple[str, ...] = ()
@@ -60,6 +61,11 @@ class SystemSpec:
         """The name as part of file names."""
         return self.name.replace(":", "-")
 
+    def in_group(self, key: str, title: str, settings: Mapping[str, Any]) -> SystemSpec:
+        """METHOD:KEY, with the settings of its group on top of its own."""
+        settings = {**self.settings, **settings}
+        return replace(self, name=f"{self.name}:{key}", settings=settings, group=title)
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -79,10 +85,9 @@ class RunSpec:
         return f"{self.dataset}-{self.spec.slug}-{self.config.training.seed}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=CHECKED)
 class Study:
-    """Systems × datasets × seeds, and how they are shown. `config`, in the
-    file `settings`, changes those of `preset`.
+    """Systems × datasets × seeds, and how they are shown. `settings` change those of `preset`.
     If the file has groups, every system is in every group, and each group has a table.
 
     mrr_change_of     the system of the figure with one line for each model
@@ -97,7 +102,7 @@ class Study:
     datasets: tuple[str, ...]
     specs: Mapping[str, SystemSpec]
     preset: str = PAPER
-    config: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = (11,)
     printed: Printed = field(default_factory=dict)
     mrr_change_of: str = "lkge"
@@ -130,9 +135,9 @@ class Study:
 
     def run_spec(self, spec: SystemSpec, dataset: str, seed: int) -> RunSpec:
         """One run with the settings of the study, the method and the variant; each by dataset."""
-        chosen = {**self.config}
+        chosen = {**self.settings}
         for part in (self.specs.get(spec.method, spec), spec):
-            chosen |= {**part.config, **part.on.get(short_name(dataset), {})}
+            chosen |= {**part.settings, **part.on.get(short_name(dataset), {})}
         chosen |= {"dataset": dataset, "method": spec.method, "seed": seed}
         return RunSpec(spec, configure(chosen, self.preset))
 
@@ -186,35 +191,22 @@ def read_study(folder: Traversable, name: str) -> Study:
         raise SettingsError(f"{error.filename}: cannot be read: {error.strerror}") from error
     except SettingsError as error:
         raise SettingsError(f"{file}: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"{file}: not a study: {place}: {first['msg']}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SettingsError(f"{file}: not a study: {error!r}") from error
     return study
 
 
 def _study(name: str, tree: dict[str, Any], printed: Printed) -> Study:
-    systems = [
-        SystemSpec(system, **{**_renamed(part), **{key: tuple(part.get(key, ())) for key in OWN}})
-        for system, part in tree.pop("systems").items()
-    ]
+    systems = [SystemSpec(system, **part) for system, part in tree.pop("systems").items()]
     groups = tree.pop("groups", {})
     if groups:
-        systems = [_in_group(each, key, **part) for key, part in groups.items() for each in systems]
+        systems = [each.in_group(key, **part) for key, part in groups.items() for each in systems]
     specs = {each.name: each for each in systems}
-    whole: dict[str, Any] = {"name": name, "title": name, "printed": printed, **_renamed(tree)}
-    lists = ("datasets", "seeds", "mrr_over_time_of", "compared")
-    whole |= {key: tuple(whole[key]) for key in lists if key in whole}
-    return Study(specs=specs, **whole)
-
-
-def _renamed(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A table of the file by the names of the fields: `settings` is `config`."""
-    return {"config" if key == "settings" else key: value for key, value in part.items()}
-
-
-def _in_group(spec: SystemSpec, key: str, title: str, settings: Mapping[str, Any]) -> SystemSpec:
-    """METHOD:KEY, with the settings of its group on top of its own."""
-    config = {**spec.config, **settings}
-    return replace(spec, name=f"{spec.name}:{key}", config=config, group=title)
+    return Study(**{"name": name, "title": name, "printed": printed, "specs": specs, **tree})
 
 
 def listed(names: str | None) -> list[str] | None:

@@ -1,7 +1,5 @@
 """The tables of a study: measured figures beside the figures that the paper prints."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -12,8 +10,8 @@ from lkge.evaluation.results import PROTOCOLS, Results
 from lkge.reports import text
 from lkge.reports.grids import Cell, Grid, Row, grid_of
 from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, spread, systems_of
-from lkge.reports.tables import deviation_text, measure_cell, summary_rows, with_codes
-from lkge.studies.study import RunSpec, Study, SystemSpec, short_name
+from lkge.reports.tables import measure_cell, summary_rows, with_codes
+from lkge.studies.study import RunSpec, Study, SystemSpec
 
 PAPER, CURRENT = (MEASURES[protocol] for protocol in PROTOCOLS)
 HITS, TRANSFER = PAPER[1:4], PAPER[4:6]
@@ -46,28 +44,19 @@ Entries = Mapping[str, Sequence[Entry]]
 
 
 def entries_of(study: Study, stored: Mapping[RunSpec, Results]) -> dict[str, list[Entry]]:
-    """By dataset, an entry for each system with stored results, in the order of the study."""
-    groups: dict[str, dict[SystemSpec, list[Results]]] = {
-        short_name(dataset): {} for dataset in study.datasets
-    }
-    for cell, results in stored.items():
-        groups[cell.dataset].setdefault(cell.spec, []).append(results)
-    return {dataset: _entries(study, dataset, group) for dataset, group in groups.items() if group}
-
-
-def _entries(
-    study: Study, dataset: str, group: Mapping[SystemSpec, Sequence[Results]]
-) -> list[Entry]:
-    """The systems of one dataset. A name says how a system differs from others of its group."""
-    runs_of: dict[str, list[Results]] = {}
-    for spec, runs in group.items():
-        runs_of.setdefault(spec.group, []).extend(runs)
-    systems = [system for runs in runs_of.values() for system in systems_of(runs)]
-    system_of = {id(run): system for system in systems for run in system.runs}
-    return [
-        Entry(spec, system_of[id(runs[0])], study.printed.get(spec.name, {}).get(dataset, {}))
-        for spec, runs in group.items()
-    ]
+    """By dataset, an entry for each system with stored results, in their order. A name says how a
+    system differs from the others of its group."""
+    alike: dict[tuple[str, str], list[Results]] = {}
+    for run, results in stored.items():
+        alike.setdefault((run.dataset, run.spec.group), []).append(results)
+    systems = (system for runs in alike.values() for system in systems_of(runs))
+    system_of = {id(results): system for system in systems for results in system.runs}
+    entries: dict[str, dict[SystemSpec, Entry]] = {}
+    for run, results in stored.items():
+        printed = study.printed.get(run.spec.name, {}).get(run.dataset, {})
+        entry = Entry(run.spec, system_of[id(results)], printed)
+        entries.setdefault(run.dataset, {}).setdefault(run.spec, entry)
+    return {dataset: list(group.values()) for dataset, group in entries.items()}
 
 
 def large_differences(entries: Iterable[Entry]) -> list[Entry]:
@@ -77,10 +66,8 @@ def large_differences(entries: Iterable[Entry]) -> list[Entry]:
 
 def agreement(entries: Iterable[Entry]) -> float:
     """Rank correlation between the order by MRR and the order by printed MRR."""
-    known = [entry for entry in entries if entry.printed]
-    return rank_correlation(
-        [entry.mrr for entry in known], [entry.printed["mrr"] for entry in known]
-    )
+    known = [(entry.mrr, entry.printed["mrr"]) for entry in entries if entry.printed]
+    return rank_correlation([mrr for mrr, _ in known], [printed for _, printed in known])
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
@@ -104,35 +91,36 @@ def divided(study: Study, entries: Entries) -> dict[str, dict[str, list[Entry]]]
         groups.setdefault(each.group, set()).add(each.name)
     specs = [study.specs[name] for name in groups.pop("", set())]
     with_variants = {each.method for each in specs if each.is_variant}
-    systems = _only(entries, {each.name for each in specs if not each.is_variant})
-    variants = _only(entries, {each.name for each in specs if each.method in with_variants})
+    variants = {each.name for each in specs if each.method in with_variants}
+    groups[study.systems_title] = {each.name for each in specs if not each.is_variant}
+    if any(e.spec.is_variant and e.spec.name in variants for g in entries.values() for e in g):
+        groups[study.variants_title] = variants
     tables = {title: _only(entries, names) for title, names in groups.items()}
-    tables[study.systems_title] = systems
-    if any(entry.spec.is_variant for group in variants.values() for entry in group):
-        tables[study.variants_title] = variants
     return {title: table for title, table in tables.items() if table}
 
 
 def overview(title: str, entries: Entries) -> Grid:
     """MRR of each system on each dataset; in brackets the printed MRR."""
-    best = {dataset: best_text([x.system for x in g], MRR) for dataset, g in entries.items()}
-    names = {entry.spec.name: entry.system.name for group in entries.values() for entry in group}
-
-    def cell(name: str, dataset: str) -> Cell:
-        for entry in entries[dataset]:
-            if entry.spec.name == name:
-                return _with_printed(entry, MRR, best[dataset])
-        return Cell(text.ABSENT)
-
-    rows = [(Cell(names[name]), *(cell(name, dataset) for dataset in entries)) for name in names]
+    best = {dataset: best_text([e.system for e in g], MRR) for dataset, g in entries.items()}
+    found: dict[str, dict[str, Entry]] = {}
+    for dataset, group in entries.items():
+        for entry in group:
+            found.setdefault(entry.spec.name, {})[dataset] = entry
+    rows = []
+    for by_dataset in found.values():
+        name = [entry.system.name for entry in by_dataset.values()][-1]
+        cells = [
+            _with_printed(by_dataset[dataset], MRR, best[dataset])
+            if dataset in by_dataset
+            else Cell(text.ABSENT)
+            for dataset in entries
+        ]
+        rows.append((Cell(name), *cells))
     sections = [tuple(rows)]
     if any(entry.printed for group in entries.values() for entry in group):
         orders = (Cell(text.number(agreement(group))) for group in entries.values())
         sections.append(((Cell("rank correlation"), *orders),))
-    systems = [
-        [e.system for group in entries.values() for e in group if e.spec.name == name]
-        for name in names
-    ]
+    systems = [[entry.system for entry in by_dataset.values()] for by_dataset in found.values()]
     return with_codes(Grid(title, ("System", *entries), tuple(sections)), systems)
 
 
@@ -167,15 +155,12 @@ def in_full(dataset: str, entries: Sequence[Entry]) -> Grid:
 
 def differences(entries: Entries) -> Grid:
     """The table of `large_differences`."""
-    rows = [
-        (
-            *(dataset, entry.system.name, text.number(entry.mrr)),
-            *(text.number(entry.printed["mrr"]), signed(entry.difference)),
-        )
-        for dataset, group in entries.items()
-        for entry in large_differences(group)
-    ]
     columns = ("Dataset", "System", "MRR", "Printed", "Difference")
+    rows = [
+        [dataset, e.system.name, *map(text.number, (e.mrr, e.printed["mrr"])), signed(e.difference)]
+        for dataset, group in entries.items()
+        for e in large_differences(group)
+    ]
     return grid_of("Differences", columns, rows, names=2)
 
 
@@ -184,10 +169,8 @@ def paired_comparison(one: str, other: str, entries: Entries) -> Grid:
     seeds), the backward transfer of `one`, time of `other` / time of `one` with the first seed, and
     the carried bytes of `one` per training fact."""
     pairs = {dataset: _pairs(one, other, group) for dataset, group in entries.items()}
-    columns = (
-        *("Dataset", "Seeds", "MRR", "MRR current", "BWT", "BWT current"),
-        *(f"Time of {other}", "Bytes per fact"),
-    )
+    names = ("Dataset", "Seeds", "MRR", "MRR current", "BWT", "BWT current")
+    columns = (*names, f"Time of {other}", "Bytes per fact")
     rows = [_paired_row(dataset, found) for dataset, found in pairs.items() if found]
     grid = grid_of(f"{one} minus {other}", columns, rows)
     return grid if rows else replace(grid, sections=())
@@ -200,7 +183,7 @@ def _paired_row(dataset: str, pairs: Sequence[tuple[Results, Results]]) -> list[
     return [
         dataset,
         str(len(pairs)),
-        *(signed(value.mean) + deviation_text(value, MRR) for value in (*gains, *transfers)),
+        *(signed(value.mean) + MRR.deviation(value) for value in (*gains, *transfers)),
         f"× {second.seconds / first.seconds:.1f}",
         f"{spread(bytes_per_fact(one) for one, _ in pairs).mean:.0f}",
     ]
@@ -245,7 +228,5 @@ def _only(entries: Entries, names: Set[str]) -> dict[str, list[Entry]]:
 
 def _with_printed(entry: Entry, measure: Measure, best: str | None = None) -> Cell:
     """A measure; in brackets its printed value."""
-    found = measure_cell(entry.system, measure, best)
-    if measure.key not in entry.printed:
-        return found
-    return Cell(f"{found.text} ({text.number(entry.printed[measure.key])})", best=found.best)
+    cell, printed = measure_cell(entry.system, measure, best), entry.printed.get(measure.key)
+    return cell if printed is None else replace(cell, text=f"{cell.text} ({text.number(printed)})")

@@ -17,6 +17,7 @@ from typing import Any
 from lkge.config import ModelConfig, RunConfig, Section, literal
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError, SettingsError
+from lkge.evaluation.results import nan_to_none
 from lkge.studies.display import Observer
 from lkge.studies.result_store import RESULTS, read_results, require_same
 from lkge.studies.runner import Failure, Job, run_arguments, run_jobs
@@ -85,13 +86,14 @@ class Search:
         """A plain tree for `json.dump`; an unknown validation MRR is null."""
         best = self.best
         words = run_arguments(self.config.with_changes(best.choice)) if best else []
-        return {
+        tree = {
             "settings": self.config.to_dict(),
-            "space": {name: list(values) for name, values in self.space.items()},
-            "trials": [_plain(trial) for trial in self.trials],
-            "best": _plain(best) if best else None,
+            "space": self.space,
+            "trials": list(map(asdict, self.trials)),
+            "best": asdict(best) if best else None,
             "command": ["lkge", *words] if best else None,
         }
+        return dict(nan_to_none(tree))
 
     def run(
         self, *, trials: int | None, jobs: int, observer: Observer, data: Path | None = None
@@ -140,7 +142,7 @@ def _around(section: Section) -> dict[str, tuple[Any, ...]]:
     """Values around each number of a section that its bounds allow."""
     numbers = {name: value for name, value in section if type(value) in (int, float) and value}
     return {
-        name: tuple(each for each in _near(value) if _allowed(section, name, each))
+        name: tuple(each for each in _near(value) if _is_allowed(section, name, each))
         for name, value in numbers.items()
     }
 
@@ -152,7 +154,7 @@ def _near(value: float) -> tuple[Any, ...]:
     return tuple(float(f"{factor * value:.3g}") for factor in (1 / 3, 1, 3))
 
 
-def _allowed(section: Section, name: str, value: object) -> bool:
+def _is_allowed(section: Section, name: str, value: object) -> bool:
     try:
         type(section).model_validate({**section.model_dump(), name: value})
     except ValueError:
@@ -204,11 +206,6 @@ def _optuna() -> Any:
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
-
-
-def _plain(trial: Trial) -> dict[str, Any]:
-    known = None if math.isnan(trial.valid_mrr) else trial.valid_mrr
-    return {**asdict(trial), "valid_mrr": known}
 
 
 def _trial(tree: Mapping[str, Any]) -> Trial:

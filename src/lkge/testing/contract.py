@@ -4,8 +4,6 @@ A method sees no test fact, carries nothing of a retracted fact, and declares it
 resumed run ends with the same tables, bit for bit.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Mapping
@@ -21,15 +19,15 @@ from lkge.config import RunConfig
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, among, no_facts, with_inverses
 from lkge.evaluation.ranking import Evaluator
-from lkge.methods import method_named
 from lkge.models.model import Model
+from lkge.models.parameters import Parameters
 from lkge.models.predictor import Predictor, View
 from lkge.models.scores import SCORES
 from lkge.testing import graphs
-from lkge.testing.graphs import bytes_of, config_for, course_of, made_of, train_snapshot, trained
+from lkge.testing.graphs import bytes_of, course_of, made_of, method_of, trained
 from lkge.training import events
 from lkge.training.checkpoint import Checkpoints
-from lkge.training.loop import Loop
+from lkge.training.loop import Learned, Loop
 from lkge.training.trainer import restored
 
 GRAPH = graphs.growing_graph()
@@ -50,10 +48,7 @@ def learns_any_growth(config: RunConfig) -> None:
                     and len(tables.relation) == 2 * snapshot.num_relations,
                     f"{place} not everything has a row",
                 )
-                _require(
-                    all(bool(torch.isfinite(table).all()) for table in tables),
-                    f"{place} a row is not finite",
-                )
+                _require(_finite(tables), f"{place} a row is not finite")
             so_far = graph.snapshots[: snapshot.index + 1]
             row = evaluator.accuracies(method.predictor(model), snapshot.index, range(len(so_far)))
             for past, cell in zip(so_far, row, strict=True):
@@ -67,18 +62,15 @@ def learns_any_growth(config: RunConfig) -> None:
 
 def is_its_hooks(config: RunConfig) -> None:
     """The loop learns just what the hooks, called in their order, learn."""
-    learned = Loop(GRAPH, config).run()
-    _require(
-        bytes_of(learned.tables) == course_of(GRAPH, config)[-1],
-        "the loop and the hooks learn different tables",
-    )
+    learned, last = Loop(GRAPH, config).run(), course_of(GRAPH, config)[-1]
+    _require(bytes_of(learned.tables) == last, "the loop and the hooks learn different tables")
 
 
 def learns(config: RunConfig) -> None:
     """Training changes the tables."""
     before, after = Model(config), Model(config)
-    method_named(config.method.name)(config).grow(before, GRAPH.snapshots[0])
-    train_snapshot(after, method_named(config.method.name)(config), GRAPH, 0)
+    method_of(config).grow(before, GRAPH.snapshots[0])
+    graphs.train_snapshot(after, method_of(config), GRAPH, 0)
     _require(bytes_of(after.tables) != bytes_of(before.tables), "training changes nothing")
 
 
@@ -86,10 +78,8 @@ def follows_its_seed(config: RunConfig) -> None:
     """The seed decides every byte."""
     once, again, other = (course_of(GRAPH, config.with_changes(seed=seed)) for seed in (1, 1, 2))
     _require(once == again, "the same seed gives different tables")
-    _require(
-        all(one != another for one, another in zip(once, other, strict=True)),
-        "different seeds give the same tables",
-    )
+    differ = all(one != another for one, another in zip(once, other, strict=True))
+    _require(differ, "different seeds give the same tables")
 
 
 def is_blind_to_tests(config: RunConfig) -> None:
@@ -107,20 +97,15 @@ def is_blind_to_tests(config: RunConfig) -> None:
         )
     blind = made_of(*(replace(snapshot, test=no_facts()) for snapshot in GRAPH.snapshots))
     seen, unseen = (Loop(graph, config).run() for graph in (GRAPH, blind))
-    _require(
-        bytes_of(seen.tables) == bytes_of(unseen.tables)
-        and _same(seen.method.state(), unseen.method.state()),
-        "evaluation on test facts changes what is learned",
-    )
+    _require(_learned_alike(seen, unseen), "evaluation on test facts changes what is learned")
 
 
 def ranks_by_its_scores(config: RunConfig) -> None:
     """The rank of a test fact is that of its score among the scores of all candidates."""
     *_, (snapshot, model, method) = trained(GRAPH, config)
     predictor, facts = method.predictor(model), with_inverses(snapshot.test)
-    answers = KnownFacts.build(
-        [np.concatenate([past.train, past.valid, past.test]) for past in GRAPH.snapshots]
-    )
+    parts = [(past.train, past.valid, past.test) for past in GRAPH.snapshots]
+    answers = KnownFacts.build(list(map(np.concatenate, parts)))
     view = View(snapshot.num_entities, snapshot.index)
     for fact, rank in zip(facts, predictor.ranks(facts, [view], answers)[:, 0], strict=True):
         known = answers.of(int(fact[0]), int(fact[1]), view.until)
@@ -151,17 +136,15 @@ def declares_what_it_carries(config: RunConfig) -> None:
         for _ in range(index):
             _, model, method = next(course)
         state = _copied(method.state())
-        heir = method_named(config.method.name)(config)
+        heir = method_of(config)
         heir.load_state(_copied(state))
         _require(_same(heir.state(), state), "`load_state` does not take back what `state` gave")
         size = sum(len(tensor.numpy().tobytes()) for tensor in state.values())
-        _require(
-            heir.carried_bytes() == method.carried_bytes() == size,
-            "the size of what is carried is wrong",
-        )
+        sizes = {heir.carried_bytes(), method.carried_bytes()}
+        _require(sizes == {size}, "the size of what is carried is wrong")
         successor = Model(config)
         successor.tables = model.tables.clone()
-        train_snapshot(successor, heir, GRAPH, index)
+        graphs.train_snapshot(successor, heir, GRAPH, index)
         _, model, method = next(course)
         _require(
             bytes_of(successor.tables) == bytes_of(model.tables)
@@ -182,9 +165,7 @@ def resumes_within_a_snapshot(config: RunConfig) -> None:
             with suppress(_Interruption):
                 resumed = Loop(GRAPH, config, Checkpoints(Path(folder)), losses, 0.0).run()
     _require(
-        losses == expected
-        and bytes_of(resumed.tables) == bytes_of(whole.tables)
-        and _same(resumed.method.state(), whole.method.state()),
+        losses == expected and _learned_alike(resumed, whole),
         "a resumed run learns something else: what a snapshot needs is neither in `state` nor in "
         "`working_state`",
     )
@@ -212,19 +193,17 @@ def answers_when_restored(config: RunConfig) -> None:
     """What was saved answers as what was learned."""
     learned = Loop(GRAPH, config).run()
     model, method = restored(config, learned.tensors())
-    mine, theirs = (
-        p.with_names(GRAPH.vocabulary) for p in (learned.predictor, method.predictor(model))
-    )
     for relation in GRAPH.vocabulary.relations:
-        _require(
-            mine.top_k("entity 0", relation, 30) == theirs.top_k("entity 0", relation, 30),
-            "a restored model gives other answers",
+        mine, theirs = (
+            predictor.with_names(GRAPH.vocabulary).top_k("entity 0", relation, 30)
+            for predictor in (learned.predictor, method.predictor(model))
         )
+        _require(mine == theirs, "a restored model gives other answers")
 
 
 def carries_rows_if_it_says_so(config: RunConfig) -> None:
     """With partial updates, all that a method learns is a row for each entity and relation."""
-    if not method_named(config.method.name)(config).supports_partial_updates:
+    if not method_of(config).supports_partial_updates:
         return
     for _, model, method in trained(GRAPH, config):
         _require(not model.tables.extra, "a method with partial updates learns more than rows")
@@ -242,10 +221,7 @@ def can_retract(config: RunConfig) -> None:
     _, model, method = next(course)
     method.retract(GRAPH.snapshots[0].train[:5])
     _, model, method = next(course)
-    _require(
-        all(bool(torch.isfinite(table).all()) for table in model.tables),
-        "after a retraction a row is not finite",
-    )
+    _require(_finite(model.tables), "after a retraction a row is not finite")
 
 
 def drops_retracted_facts(config: RunConfig) -> None:
@@ -272,10 +248,9 @@ def drops_retracted_facts(config: RunConfig) -> None:
             )
     method.grow(model, replace(second, test=no_facts()))
     method.begin(model, replace(second, test=no_facts()))
-    for facts in (method.facts(second), method.validation(second)):
-        _require(
-            not among(retracted, facts).any(), "retracted facts are trained on or validated again"
-        )
+    again = np.concatenate([method.facts(second), method.validation(second)])
+    is_again = among(retracted, again).any()
+    _require(not is_again, "retracted facts are trained on or validated again")
 
 
 def _whole(tensor: Tensor) -> bool:
@@ -288,18 +263,12 @@ def learns_alike_on_both_backends(config: RunConfig) -> None:
     what learning does."""
     gentle = config.with_changes(max_epochs=2, learning_rate=0.001)
     fused, plain = (
-        [
-            model.tables.clone()
-            for _, model, _ in trained(GRAPH, gentle.with_changes(backend=backend))
-        ]
-        for backend in ("numba", "torch")
+        trained(GRAPH, gentle.with_changes(backend=backend)) for backend in ("numba", "torch")
     )
-    for mine, twin in zip(fused, plain, strict=True):
-        for table, other in zip(mine, twin, strict=True):
-            _require(
-                torch.allclose(table, other, rtol=0, atol=1e-4),
-                "the backends learn different tables",
-            )
+    for (_, model, _), (_, twin, _) in zip(fused, plain, strict=True):
+        for table, other in zip(model.tables, twin.tables, strict=True):
+            alike = torch.allclose(table, other, rtol=0, atol=1e-4)
+            _require(alike, "the backends learn different tables")
 
 
 CHECKS: tuple[Callable[[RunConfig], None], ...] = (
@@ -324,12 +293,22 @@ def check_method(name: str) -> None:
     scores = list(SCORES)
     for turn, check in enumerate(CHECKS):
         for score in {scores[0], scores[1 + turn % (len(scores) - 1)]}:
-            check(config_for(name, score))
+            check(graphs.config_for(name, score))
 
 
 def _require(holds: bool, complaint: str) -> None:
     if not holds:
         raise ContractBroken(complaint)
+
+
+def _finite(tables: Parameters) -> bool:
+    return all(bool(torch.isfinite(table).all()) for table in tables)
+
+
+def _learned_alike(one: Learned, other: Learned) -> bool:
+    """Whether two runs end with the same tables and the same state."""
+    same_state = _same(one.method.state(), other.method.state())
+    return bytes_of(one.tables) == bytes_of(other.tables) and same_state
 
 
 def _copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,8 +1,6 @@
 """Small growing graphs, each with its own difficulty, and runs that can be watched."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +17,9 @@ from lkge.models.parameters import Parameters
 from lkge.models.scores import score_named
 from lkge.training.trainer import Trainer
 
-SMALL: Mapping[str, Any] = {
-    "dim": 8,
-    "batch_size": 32,
-    "learning_rate": 0.01,
-    "negatives": 4,
-    "margin": 2.0,
-    "max_epochs": 3,
-}
+SMALL = dict[str, Any](
+    dim=8, batch_size=32, learning_rate=0.01, negatives=4, margin=2.0, max_epochs=3
+)
 """Few epochs, and steps large enough to see what a method does."""
 
 
@@ -56,11 +49,8 @@ def growing_graph(
         subjects = [*newest, *generator.integers(0, num_entities, 200).tolist()]
         facts: list[tuple[int, int, int]] = []
         for s in subjects:
-            fact = (
-                int(s),
-                2 * int(generator.integers(num_relations)),
-                int(generator.integers(num_entities)),
-            )
+            relation = 2 * int(generator.integers(num_relations))
+            fact = (int(s), relation, int(generator.integers(num_entities)))
             if fact not in known and len(facts) < 40:
                 known.add(fact)
                 facts.append(fact)
@@ -72,11 +62,9 @@ def growing_graph(
 def made_of(*snapshots: Snapshot) -> GrowingGraph:
     """A graph of these snapshots, with made names."""
     last = snapshots[-1]
-    names = Vocabulary(
-        [f"entity {k}" for k in range(last.num_entities)],
-        [f"relation {k}" for k in range(last.num_relations)],
-    )
-    return GrowingGraph("made", names, snapshots)
+    entities = [f"entity {k}" for k in range(last.num_entities)]
+    relations = [f"relation {k}" for k in range(last.num_relations)]
+    return GrowingGraph("made", Vocabulary(entities, relations), snapshots)
 
 
 def with_second(graph: GrowingGraph, **changes: Any) -> GrowingGraph:
@@ -100,6 +88,11 @@ def difficult_graphs() -> dict[str, GrowingGraph]:
     }
 
 
+def method_of(config: RunConfig) -> Method:
+    """A new method with these settings."""
+    return method_named(config.method.name)(config)
+
+
 def train_snapshot(
     model: Model, method: Method, graph: GrowingGraph, index: int, with_tests: bool = False
 ) -> None:
@@ -115,7 +108,7 @@ def trained(
     graph: GrowingGraph, config: RunConfig, with_tests: bool = False
 ) -> Iterator[tuple[Snapshot, Model, Method]]:
     """Model and method after each snapshot."""
-    model, method = Model(config), method_named(config.method.name)(config)
+    model, method = Model(config), method_of(config)
     for index, snapshot in enumerate(graph.snapshots):
         train_snapshot(model, method, graph, index, with_tests)
         yield snapshot, model, method
@@ -128,6 +121,5 @@ def bytes_of(tables: Parameters) -> bytes:
 
 def course_of(graph: GrowingGraph, config: RunConfig) -> list[bytes]:
     """The served tables after each snapshot."""
-    return [
-        bytes_of(method.inference_parameters(model)) for _, model, method in trained(graph, config)
-    ]
+    course = trained(graph, config)
+    return [bytes_of(method.inference_parameters(model)) for _, model, method in course]
