@@ -1,13 +1,15 @@
-"""Test processes that run side by side use one thread each, and so do the processes they start."""
+"""Test processes that run side by side use one thread each, and so do the processes they start.
 
-from __future__ import annotations
+The variables are set before numba is imported: it reads them again whenever it compiles, and
+refuses another number than the first.
+"""
 
 import os
 
-import numba
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
 import torch
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    numba.set_num_threads(1)
     torch.set_num_threads(1)
-    os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
