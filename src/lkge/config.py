@@ -249,7 +249,8 @@ class RunConfig(BaseModel):
     def _unknown(self, key: str) -> str:
         """The error for a setting that this run does not have: which methods have it, if any."""
         name, method = key.removeprefix("method."), self.method.name
-        owners = [each for each, kind in METHOD_CONFIGS.items() if name in kind.model_fields]
+        kinds = sorted(METHOD_CONFIGS.items())
+        owners = [each for each, kind in kinds if name in kind.model_fields]
         own = [each for each in self._fields("method") if each != "name"]
         whose = f"it belongs to {', '.join(owners)}; " if owners and name != "name" else ""
         return (

@@ -31,7 +31,7 @@ from lkge.models import encoders
 from lkge.models.encoders import ranges, segment_of, segment_shares
 from lkge.models.losses import Loss
 from lkge.models.model import Model
-from lkge.models.parameters import Gradient, Parameters
+from lkge.models.parameters import Gradient, Parameters, index
 from lkge.models.predictor import Predictor, RelationPredictor, TablePredictor
 from lkge.models.scores import Score
 
@@ -217,7 +217,7 @@ class AttentiveEncoder:
         queries = sorted({query for r in relations for query in (r, inverse_of(r))})
         own, counts = self.tables.entity, self.attention.near.counts
         every = torch.arange(len(own), device=own.device)
-        asked = torch.tensor(queries, device=own.device).repeat_interleave(len(own))
+        asked = index(np.array(queries), own.device).repeat_interleave(len(own))
         all_rows = self.attention.rows(every.repeat(len(queries)), asked)
         return {
             query: self.score.prepare_entities(or_own(rows, counts, own, every))
