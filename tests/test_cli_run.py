@@ -162,7 +162,7 @@ def test_each_flag_sets_its_field(api: FakeApi, name: str) -> None:
     assert api.config == paper_config(**{name: OTHER[name]}) != paper_config()
 
 
-TEXTS = {"score": "distmult", "loss": "sampled", "optimizer": "adam"} | OTHER
+TEXTS = {"memory": "none", "score": "distmult", "loss": "sampled", "optimizer": "adam"} | OTHER
 
 
 def another(name: str, value: Any) -> Any:

@@ -455,6 +455,7 @@ class TestRelease01:
             "softmax",
         )
         expected = {OLD_NAMES.get(name, name): value for name, value in OLD_BAG.items()}
+        expected["memory"] = "generative" if OLD_BAG["profile"] else "none"
         found = {name: value for name, value in expected.items() if config.has(name)}
         assert {name: config.get(name) for name in found} == found
 

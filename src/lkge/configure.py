@@ -40,7 +40,7 @@ LIVING: Mapping[str, Any] = {
     "candidate_fraction": 1.0,
     "replay_queries": 100,
     "replay_weight": 1.0,
-    "query_counts": False,
+    "memory": "facts",
     "max_epochs": 15,
     "patience": 3,
     "min_relative_gain": 0.002,
@@ -83,7 +83,7 @@ OLD_NAMES: Mapping[str, str] = {
     "told": "replay_share",
     "heart": "replay_model",
     "questions": "replay_queries",
-    "profile": "query_counts",
+    "profile": "memory",
     "carried_sums": "carry_optimizer_state",
     "memory": "memory_size",
     "neighbours": "max_neighbours",
@@ -206,6 +206,8 @@ def _translated(tree: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
     renamed = {OLD_NAMES.get(name, name): value for name, value in tree.items()}
     if renamed.get("regularization_form") == "printed":
         renamed["regularization_form"] = "linear"
+    if isinstance(renamed.get("memory"), bool):  # "profile"
+        renamed["memory"] = "generative" if renamed["memory"] else "none"
     if "loss" in renamed:
         base = base.with_changes(loss=renamed["loss"])
     used = [name for name in renamed if base.has(name) and base.uses(name)]

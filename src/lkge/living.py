@@ -60,6 +60,8 @@ def init(
             raise SettingsError(f"{run}: a run goes on with its own settings; leave preset out")
         return create(folder, of_run(Path(run), data, changes, known), options, store_config)
     chosen = configure(changes, preset, config=config, living=True)
+    if not known:
+        chosen = without_facts(chosen)
     return create(folder, InitialVersion.empty(chosen), options, store_config)
 
 
@@ -70,6 +72,7 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
     config = read_toml(run / CONFIG)
     _refuse_another_shape(config, changes)
     config = for_living(config).with_changes(changes)
+    config = config if known else without_facts(config)
     manifest = read_checked_json(run / MODEL)
     vocabulary = Vocabulary.from_json(manifest["vocabulary"])
     learned = read_tensors(run / TABLES, manifest["sha256"])
@@ -84,14 +87,21 @@ def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -
     )
 
 
+def without_facts(config: RunConfig) -> RunConfig:
+    """The config of a graph that keeps no known facts: evergreen replays none."""
+    facts = config.has("method.memory") and config.get("method.memory") == "facts"
+    return config.with_changes({"method.memory": "none"}) if facts else config
+
+
 def _refuse_another_shape(config: RunConfig, changes: dict[str, Any]) -> None:
     """What was learned fits the settings that give it its shape, and no others."""
     given = {".".join(config.place(name)): value for name, value in changes.items()}
     for name in given:
         if name in SHAPE and given[name] != (own := config.get(name)):
             raise SettingsError(f"{name} = {own!r} in the run, and it stays so; leave {name} out")
-    if given.get("method.query_counts") and not config.get("method.query_counts"):
-        raise SettingsError("the run has kept no query counts; leave query_counts out")
+    generative = {"method.memory": "generative"}.items()
+    if generative <= given.items() and not generative <= config.flat().items():
+        raise SettingsError("the run has kept no query counts; leave memory out")
 
 
 def _facts(dataset: str, data: Path | None, vocabulary: Vocabulary) -> tuple[Facts, int]:

@@ -82,7 +82,7 @@ def test_evergreen_with_partial_updates_keeps_the_contract(
     check: Callable[[RunConfig], None],
 ) -> None:
     """Without query counts, with the loss and the optimizer that it is made for."""
-    made_for = {"query_counts": False, "loss": "softmax", "optimizer": "adagrad"}
+    made_for = {"memory": "none", "loss": "softmax", "optimizer": "adagrad"}
     check(config_for("evergreen", "complex").with_changes(made_for))
 
 

@@ -167,7 +167,7 @@ def test_where_epochs_are_short_more_of_them_may_pass(
 
 
 def test_what_is_added_to_a_graph_of_rows_is_learned_at_once() -> None:
-    living = CONFIG.with_changes({"patience": 1, "query_counts": False})
+    living = CONFIG.with_changes({"patience": 1, "memory": "none"})
     later, _, _ = second_snapshot(living)
     assert (Evergreen(living).patience(FIRST), later.patience(SECOND)) == (5, 1)
 
@@ -187,10 +187,10 @@ def test_retracted_facts_are_not_replayed() -> None:
     assert method.state()["query_counts.queries"].tolist() == [[0, 0], [1, 1]]
 
 
-@pytest.mark.parametrize("query_counts", [True, False])
-def test_retracted_facts_have_a_share_of_the_loss(query_counts: bool) -> None:
+@pytest.mark.parametrize("memory", ["generative", "none"])
+def test_retracted_facts_have_a_share_of_the_loss(memory: str) -> None:
     """Also where nothing is new: an update that only retracts moves what it retracts."""
-    config = CONFIG.with_changes({"query_counts": query_counts})
+    config = CONFIG.with_changes({"memory": memory})
     method, model = Evergreen(config), Model(config)
     method.grow(model, FIRST)
     method.begin(model, FIRST)
@@ -209,7 +209,7 @@ def test_retracted_facts_have_a_share_of_the_loss(query_counts: bool) -> None:
 
 
 def test_no_pseudo_query_is_of_a_retracted_fact() -> None:
-    method, model, _ = second_snapshot(CONFIG.with_changes({"query_counts": False}))
+    method, model, _ = second_snapshot(CONFIG.with_changes({"memory": "none"}))
     retracted = as_facts(PAST[:2])
     before = {tuple(query) for query in method._queries.queries.tolist()}
     method.retract(retracted)
@@ -221,7 +221,7 @@ def test_no_pseudo_query_is_of_a_retracted_fact() -> None:
 
 
 def test_without_query_counts_it_supports_partial_updates() -> None:
-    assert Evergreen(CONFIG.with_changes({"query_counts": False})).supports_partial_updates
+    assert Evergreen(CONFIG.with_changes({"memory": "none"})).supports_partial_updates
     assert not Evergreen(CONFIG).supports_partial_updates
 
 
@@ -237,7 +237,7 @@ def test_pseudo_queries_are_bounded_by_new_facts(
 
     monkeypatch.setattr(evergreen, "pseudo_queries", note)
     method, model, _ = second_snapshot(
-        CONFIG.with_changes({"query_counts": False, "replay_queries": 30})
+        CONFIG.with_changes({"memory": "none", "replay_queries": 30})
     )
     method.begin(model, dataclasses.replace(SECOND, train=np.zeros((facts, 3), dtype=np.int32)))
     assert sizes[-1] == size
@@ -272,7 +272,7 @@ def competing_graph() -> GrowingGraph:
     "base",
     [
         {},
-        {"query_counts": False},
+        {"memory": "none"},
         {"score": "rotate", "loss": "sampled", "negatives": 16, "learning_rate": 0.1},
     ],
     ids=["replay", "pseudo-queries", "sampled loss"],
@@ -314,7 +314,7 @@ def test_a_step_replays_no_more_however_much_is_old(share: float, size: int, old
         ({}, [], 300),
         ({"replay_share": 0.5}, [4], 525),
         ({"replay_share": 0.0}, [8], 750),
-        ({"query_counts": False}, [8], 750),
+        ({"memory": "none"}, [8], 750),
         ({"loss": "margin"}, [], 1500),
     ],
     ids=["replayed", "half replayed", "distilled", "pseudo-queries", "margin loss"],
@@ -349,18 +349,18 @@ DISTANCE = CONFIG.with_changes({"score": "transe", "loss": "sampled", "n3": 0.0}
 
 @pytest.mark.parametrize("score", sorted(SCORES))
 @pytest.mark.parametrize("loss", ["softmax", "sampled", "margin"])
-@pytest.mark.parametrize("query_counts", [True, False])
+@pytest.mark.parametrize("memory", ["generative", "none"])
 def test_query_counts_have_a_replay_model_and_without_them_only_bilinear_softmax_is_distilled(
-    score: str, loss: str, query_counts: bool
+    score: str, loss: str, memory: str
 ) -> None:
-    changes = {"score": score, "loss": loss, "replay_queries": 5, "query_counts": query_counts}
+    changes = {"score": score, "loss": loss, "replay_queries": 5, "memory": memory}
     method, _, _ = second_snapshot(DISTANCE.with_changes(changes))
     bilinear = loss == "softmax" and score in {"complex", "distmult"}
-    assert (method._replay_model is not None) == query_counts
+    assert (method._replay_model is not None) == (memory == "generative")
     if method._replay_model is not None:
         assert method._replay_model.separate == (score not in {"complex", "distmult"})
-    assert (method._distillation is not None) == (bilinear and not query_counts)
-    assert (method._replay is not None) == (query_counts or not bilinear)
+    assert (method._distillation is not None) == (bilinear and memory == "none")
+    assert (method._replay is not None) == (memory == "generative" or not bilinear)
 
 
 @pytest.mark.parametrize("gone", [1, 2])
@@ -400,14 +400,14 @@ def test_the_replay_model_is_carried_and_counted() -> None:
     again.load_state(state)
     assert again._replay_model is not None
     assert torch.equal(again._replay_model.tables.entity, method._replay_model.tables.entity)
-    for changes in ({"replay_model": False}, {"query_counts": False}, {"replay_share": 0.0}):
+    for changes in ({"replay_model": False}, {"memory": "none"}, {"replay_share": 0.0}):
         without = second_snapshot(CONFIG.with_changes(changes))[0].state()
         assert not any(name.startswith("replay_model") for name in without)
 
 
-@pytest.mark.parametrize("query_counts", [True, False])
-def test_replayed_facts_are_of_old_entities_and_the_same_each_time(query_counts: bool) -> None:
-    config = DISTANCE.with_changes({"batch_size": 2, "query_counts": query_counts})
+@pytest.mark.parametrize("memory", ["generative", "none"])
+def test_replayed_facts_are_of_old_entities_and_the_same_each_time(memory: str) -> None:
+    config = DISTANCE.with_changes({"batch_size": 2, "memory": memory})
     one, other = (second_snapshot(config)[0]._replay for _ in range(2))
     assert one is not None
     assert other is not None
@@ -425,9 +425,7 @@ def test_small_snapshots_have_small_batches(facts: int, size: int) -> None:
 
 def test_without_query_counts_only_fact_counts_and_the_sums_are_kept() -> None:
     graph = growing_graph()
-    config = configure(
-        {"dim": 8, "batch_size": 20, "max_epochs": 2, "query_counts": False}, "evergreen"
-    )
+    config = configure({"dim": 8, "batch_size": 20, "max_epochs": 2, "memory": "none"}, "evergreen")
     learned = Loop(graph, config).run()
     state = learned.method.state()
     assert {name.partition(".")[0] for name in state} == {"facts", "optimizer"}

@@ -111,18 +111,18 @@ def test_a_run_of_evergreen_goes_on_at_its_own_pace(tmp_path: Path) -> None:
     run = api.run(made_graph(), out=tmp_path / "run", dim=8, max_epochs=1, backend="torch")
     begun = init(tmp_path / "KG", run=tmp_path / "run", known=False)
     of_run = from_tree(run.results.config)
-    assert begun.config == of_run.with_changes(LIVING)
+    assert begun.config == of_run.with_changes({**LIVING, "memory": "none"})
     assert not any("query_counts" in name for name in begun.reader.model_arrays)
 
 
 def test_query_counts_are_kept_on_demand_and_only_where_there_is_one(tmp_path: Path) -> None:
     few = {"dim": 8, "max_epochs": 1, "backend": "torch"}
-    for counted in (True, False):
-        api.run(made_graph(), out=tmp_path / f"run {counted}", query_counts=counted, **few)
-    kept = init(tmp_path / "KG", run=tmp_path / "run True", known=False, query_counts=True)
+    for counted in ("generative", "none"):
+        api.run(made_graph(), out=tmp_path / f"run {counted}", memory=counted, **few)
+    kept = init(tmp_path / "KG", run=tmp_path / "run generative", known=False, memory="generative")
     assert len(kept.reader.model_arrays["method.query_counts.counts"])
     with pytest.raises(SettingsError, match="kept no query counts"):
-        init(tmp_path / "KG2", run=tmp_path / "run False", known=False, query_counts=True)
+        init(tmp_path / "KG2", run=tmp_path / "run none", known=False, memory="generative")
 
 
 def test_the_open_version_stays_while_another_writes(tmp_path: Path) -> None:

@@ -404,7 +404,7 @@ def test_a_method_that_does_not_carry_it_is_not_asked_to_keep_it() -> None:
 def test_the_softmax_learns_without_negatives() -> None:
     config = quick(max_epochs=30, patience=30, learning_rate=0.3, n3=0.01, **SOFTMAX)
     trainer = trainer_of(config, [0.1] * 30)
-    assert {batch.corruptions.shape[1] for batch in trainer._batches()} == {0}
+    assert {batch.corruptions.shape[1] for batch in trainer._batches(trainer._edges)} == {0}
     events = run(trainer)
     assert events[-1].loss < events[0].loss / 2
 
@@ -414,7 +414,7 @@ def test_facts_learn_with_negatives_that_they_share(backend: str) -> None:
     sampled = SOFTMAX | {"loss": "sampled", "backend": backend, "negatives_shared_by": 3}
     config = quick(max_epochs=30, patience=30, learning_rate=0.3, **sampled)
     trainer = trainer_of(config, [0.1] * 30)
-    assert {batch.shared_by for batch in trainer._batches()} == {3}
+    assert {batch.shared_by for batch in trainer._batches(trainer._edges)} == {3}
     events = run(trainer)
     assert events[-1].loss < events[0].loss / 2
 
@@ -434,7 +434,7 @@ def test_methods_that_compare_with_negatives_get_them(method: str, negatives: in
         made_graph().snapshots[0],
     )
     trainer = begun(Trainer(model, made, snapshot, Validator([snapshot])))
-    assert {batch.corruptions.shape[1] for batch in trainer._batches()} == {negatives}
+    assert {batch.corruptions.shape[1] for batch in trainer._batches(trainer._edges)} == {negatives}
     assert all(math.isfinite(event.loss) for event in run(trainer))
 
 

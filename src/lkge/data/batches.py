@@ -35,6 +35,7 @@ class Batch:
                     g > 1, the facts of a group have the same corruptions, all of objects.
     sample          the candidates of a batch with K = 0; None means all entities. The entities of
                     the facts are always in the sample.
+    retracts        whether the corruptions are the objects of retracted facts
     """
 
     facts: Facts
@@ -42,6 +43,7 @@ class Batch:
     corrupt_object: npt.NDArray[np.bool_]
     shared_by: int = 1
     sample: Sample | None = None
+    retracts: bool = False
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -151,4 +153,5 @@ def retraction_batches(
             facts=random_facts,
             corruptions=np.ascontiguousarray(np.broadcast_to(retracted[:, 2:], shape)),
             corrupt_object=np.ones(shape, dtype=np.bool_),
+            retracts=True,
         )

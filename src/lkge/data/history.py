@@ -21,16 +21,20 @@ _LAST_RELATION = (1 << 32) - 1
 class History:
     """Known facts to sample from, all but `excluded` (k, 3), such as facts held out for evaluation.
 
-    Samples are facts (n, 3) without inverse facts: relation ids are even.
+    Samples are facts (n, 3) without inverse facts: relation ids are even. `known` may itself be a
+    sample, of `total` facts.
     """
 
-    def __init__(self, known: KnownFacts, excluded: Facts | None = None) -> None:
+    def __init__(
+        self, known: KnownFacts, excluded: Facts | None = None, total: int | None = None
+    ) -> None:
         self._known = known
         self._excluded = no_facts() if excluded is None else excluded
+        self._total = known.num_facts if total is None else total
 
     def __len__(self) -> int:
         """The number of facts, the excluded ones among them."""
-        return self._known.num_facts
+        return self._total
 
     @property
     def nbytes(self) -> int:
@@ -91,6 +95,10 @@ class History:
         ]
         distinct = np.unique(np.column_stack(columns).astype(np.int32), axis=0)
         return distinct[~among(distinct, self._excluded)]
+
+
+NO_HISTORY = History(KnownFacts.build([]))
+"""Before the first snapshot, and for methods that keep no facts."""
 
 
 def _places(

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from lkge import config as settings
 from lkge.config import MethodConfig, RunConfig
-from lkge.data.snapshots import Facts, Snapshot
+from lkge.data.history import NO_HISTORY, History
+from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import LkgeError, UnknownName
 from lkge.models import model as models
 from lkge.models.losses import Loss
@@ -43,10 +44,19 @@ class Method:
     min_epochs: int = 1
     """Epochs of a snapshot, at least, unless `max_epochs` is smaller."""
 
+    uses_history: bool = False
+    """Whether it trains on known facts of earlier snapshots. Then the trainer sets `history` before
+    all hooks; a benchmark run and a living graph both have one. `__init__` may set it."""
+
+    retraction_batch_size: int | None = None
+    """Retracted facts of a step, inverses among them; a smaller batch weighs less in proportion.
+    None: as many as new facts, and no such weight."""
+
     def __init__(self, run: RunConfig) -> None:
         self.run = run
         self.config = run.method
         self.device = run.training.device
+        self.history = NO_HISTORY
 
     def stream(self, *purpose: int) -> np.random.Generator:
         """The random numbers of this run for one purpose; see `lkge.models.model.stream`."""
@@ -66,6 +76,22 @@ class Method:
         """The facts to train on, without inverses; none means that nothing is trained."""
         return snapshot.train
 
+    def replayed_facts(self, snapshot: Snapshot, epoch: int) -> Facts:
+        """Facts of `history`, (n, 3), that one epoch trains on beside `facts`."""
+        return no_facts()
+
+    def replay_pool(
+        self, history: History, new: Facts, retracted: Facts, generator: np.random.Generator
+    ) -> Facts:
+        """Facts of `history`, (n, 3), from which an update of a living graph by `new` facts, some
+        `retracted`, will replay; it trains on a subgraph, and that must have their entities."""
+        return no_facts()
+
+    def consolidation_epochs(self, new: int, known: int) -> int:
+        """Epochs over all known facts that are due after so many new ones since the last time; 0:
+        none."""
+        return 0
+
     def validation(self, snapshot: Snapshot) -> Facts:
         """The facts on which the best epoch is selected, without inverses."""
         return snapshot.valid
@@ -83,6 +109,14 @@ class Method:
         """What the optimizer had gathered when the last snapshot was learned, rows of what is new
         left out; nothing yet is {}. None: the optimizer begins anew, and is not carried."""
         return None
+
+    def max_epochs(self, snapshot: Snapshot) -> int:
+        """Epochs of the snapshot, at most."""
+        return self.run.training.max_epochs
+
+    def learning_rate(self, snapshot: Snapshot) -> float:
+        """Step size of the optimizer."""
+        return self.run.training.learning_rate
 
     def negatives(self, model: Model) -> int:
         """The negatives that its loss wants for each fact of a batch."""

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,9 +24,11 @@ from torch import Tensor
 
 from lkge.backends import backend_for, implementation
 from lkge.config import RunConfig, setting
+from lkge.data.history import History
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import State, register
 from lkge.methods.counts import CountingMethod, nothing_new, num_facts
+from lkge.methods.fact_replay import FactReplay, FactReplayConfig
 from lkge.methods.lkge import transfer
 from lkge.methods.replay import Replay, answers_by_relation
 from lkge.methods.replay_model import ReplayModel, ReplayModelConfig
@@ -54,10 +57,15 @@ class Evergreen(CountingMethod):
     summary = "generative replay of old facts with new ones; the default"
     keeps = (
         "query counts, a replay model that reproduces the facts, the optimizer's sums, and one "
-        "count a row"
+        'count a row; with memory = "facts" the facts instead of the first two'
     )
 
-    class Config(ReplayModelConfig, PseudoQueryConfig):
+    class Config(ReplayModelConfig, PseudoQueryConfig, FactReplayConfig):
+        memory: Literal["facts", "generative", "none"] = setting(
+            "generative",
+            "facts: replay known facts. generative: query counts and a replay model. "
+            "none: pseudo-queries of the last model.",
+        )
         replay_weight: float = setting(
             2.0, "δ: weight of an old fact against a new one; 0: no replay.",
             ge=0, grid=(1.0, 2.0, 3.0),
@@ -68,9 +76,6 @@ class Evergreen(CountingMethod):
         replay_queries: int = setting(400, "Old queries of a step.", ge=1)
         replay_model: bool = setting(
             True, "Train a replay model to generate facts; off: the last model generates."
-        )
-        query_counts: bool = setting(
-            True, "Keep how often each query was answered; off: draw pseudo-queries."
         )
         carry_optimizer_state: bool = setting(True, "Keep the optimizer's sums over snapshots.")
         transfer: bool = setting(True, "Initialise new rows from old neighbours.")
@@ -108,7 +113,11 @@ class Evergreen(CountingMethod):
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
-        self.supports_partial_updates = not self.config.query_counts
+        self.supports_partial_updates = self.config.memory != "generative"
+        self.uses_history = self.config.memory == "facts"
+        self._fact_replay: FactReplay | None = None
+        if self.uses_history:
+            self.retraction_batch_size = self.config.retraction_batch_size
         self.min_epochs = self.config.min_epochs
         self._counts = self._queries = QueryCounts()
         self._retracted = no_facts()
@@ -140,12 +149,17 @@ class Evergreen(CountingMethod):
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Choose the queries to replay or distil, and the share λ of old facts."""
         self._snapshot, self._steps = snapshot.index, 0
+        if self.uses_history:
+            parts = self.history, snapshot.train, self._retracted
+            self._fact_replay = FactReplay(self.config, *parts)
+            return
         old = self._weight(snapshot) * num_facts(self._past)
         new = len(snapshot.train) + self.config.retraction_weight * len(self._retracted)
         self._old_share = old / max(1, old + new)
         if self._old_share:
-            with_counts = self.config.query_counts
-            self._queries = self._counts if with_counts else self._pseudo_queries(model, new)
+            self._queries = (
+                self._counts if self._counts_queries else self._pseudo_queries(model, new)
+            )
         if len(self._queries.counts) and self._old_share:
             self._prepare_replay(model, 2 * len(snapshot.train))
 
@@ -153,7 +167,7 @@ class Evergreen(CountingMethod):
         """L_replay and L_distill beside so many new facts an epoch, inverses among them. κ is 1
         where distillation is not possible, 0 for pseudo-queries, which have no counts."""
         config = self.config
-        share = config.replay_share if config.query_counts else 0.0
+        share = config.replay_share if self._counts_queries else 0.0
         if isinstance(model.score, Bilinear) and self.run.training.loss == "softmax":
             self._batch_share = (
                 share * config.replay_batch_share + (1 - share) * config.distillation_batch_share
@@ -178,6 +192,43 @@ class Evergreen(CountingMethod):
         known = nothing_new(snapshot.train, self._past)
         return 1 + (given - 1) * known * min(1.0, self.config.dense_degree / max(1.0, degree))
 
+    @property
+    def _counts_queries(self) -> bool:
+        return self.config.memory == "generative"
+
+    @property
+    def _is_small_update(self) -> bool:
+        return self._fact_replay is not None and self._fact_replay.small
+
+    def replayed_facts(self, snapshot: Snapshot, epoch: int) -> Facts:
+        """A sample of the known facts; all of them in a large update."""
+        if self._fact_replay is None:
+            return no_facts()
+        return self._fact_replay.facts(self.stream(purposes.HISTORY, snapshot.index, epoch))
+
+    def replay_pool(
+        self, history: History, new: Facts, retracted: Facts, generator: np.random.Generator
+    ) -> Facts:
+        """See `FactReplay.pool`."""
+        self._fact_replay = FactReplay(self.config, history, new, retracted)
+        return self._fact_replay.pool(self.batch_size(2 * len(new)), generator)
+
+    def consolidation_epochs(self, new: int, known: int) -> int:
+        """Due when the facts of small updates are more than a share of the known ones."""
+        share = self.config.consolidate_after if self.uses_history else 0.0
+        return self.config.consolidation_epochs if 0 < share * known <= new else 0
+
+    def max_epochs(self, snapshot: Snapshot) -> int:
+        """Few in a small update."""
+        if self._fact_replay is None or not self._fact_replay.small:
+            return super().max_epochs(snapshot)
+        return self._fact_replay.epochs(self.batch_size(2 * len(snapshot.train)))
+
+    def learning_rate(self, snapshot: Snapshot) -> float:
+        """Smaller in a small update."""
+        share = self.config.update_step_size if self._is_small_update else 1.0
+        return share * super().learning_rate(snapshot)
+
     def facts_per_entity(self, edges: Facts, snapshot: Snapshot) -> float:
         """Old facts count, too."""
         return (2 * num_facts(self._past) + len(edges)) / max(1, snapshot.num_entities)
@@ -186,18 +237,25 @@ class Evergreen(CountingMethod):
         """Smaller beside old queries, and where an epoch would have few steps."""
         wanted = math.ceil(self._batch_share * self.run.training.batch_size)
         config = self.config
-        return min(wanted, max(config.min_batch_size, facts // config.min_steps_per_epoch))
+        steps = config.min_steps_per_epoch
+        if self._is_small_update:
+            steps = config.update_steps_per_epoch
+        return min(wanted, max(config.min_batch_size, facts // steps))
 
     def patience(self, snapshot: Snapshot) -> int:
         """More where epochs are short; but not in an update of a few rows."""
         given, edges = self.run.training.patience, 2 * len(snapshot.train)
-        if not edges or (self.supports_partial_updates and num_facts(self._past)):
+        if self._is_small_update:
+            return self.max_epochs(snapshot)
+        if not edges or (self.config.memory == "none" and num_facts(self._past)):
             return given
         needed = math.ceil(self.config.patience_steps * self.batch_size(edges) / edges)
         return max(given, min(self.config.max_patience, needed))
 
     def validation(self, snapshot: Snapshot) -> Facts:
         """A sample of the validation facts, the same in every epoch."""
+        if self._is_small_update:
+            return no_facts()
         facts, most = super().validation(snapshot), self.config.max_validation_facts
         if len(facts) <= most:
             return facts
@@ -239,16 +297,16 @@ class Evergreen(CountingMethod):
             self._replay_model = self._replay_model.with_facts(
                 snapshot.train, model.tables, self._counts, generator
             )
-        if self.config.query_counts:
+        if self._counts_queries:
             self._counts = self._counts.with_facts(snapshot.train)
         super().end(model, snapshot)
         self._retracted = no_facts()
-        self._distillation = self._replay = None
+        self._distillation = self._replay = self._fact_replay = None
         self._batch_share = 1.0
 
     def state(self) -> State:
         """Facts of each row, query counts, the replay model, and the optimizer's sums."""
-        queries = self._counts.named() if self.config.query_counts else {}
+        queries = self._counts.named() if self._counts_queries else {}
         model = self._replay_model.tables.named(REPLAY_STATE) if self._replay_model else {}
         sums = {OPTIMIZER + name: tensor for name, tensor in self._optimizer.items()}
         return super().state() | queries | model | sums
@@ -257,7 +315,7 @@ class Evergreen(CountingMethod):
         """See `Method`. A state without a replay model goes on without one."""
         state = {_current_name(name): tensor for name, tensor in state.items()}
         super().load_state(state)
-        if self.config.query_counts:
+        if self._counts_queries:
             self._counts = QueryCounts.from_named(state)
         if self._replay_model is not None and f"{REPLAY_STATE}.entity" in state:
             tables = Parameters.from_named(state, REPLAY_STATE)
@@ -297,7 +355,7 @@ class Evergreen(CountingMethod):
         else:
             predictor = TablePredictor.of(self._old, model.score, model.backend)
         candidates = [np.arange(len(self._old.entity))] * num_relations
-        if config.query_counts:
+        if self._counts_queries:
             candidates = answers_by_relation(self._queries, num_relations)
         queries = self._replay_share * config.replayed_per_query * config.replay_queries
         return Replay(
@@ -314,7 +372,7 @@ class Evergreen(CountingMethod):
     def _empty_replay_model(self) -> ReplayModel | None:
         """A replay model of no facts; of ComplEx where the score is not a matrix product."""
         config, dim, device = self.config, self.run.model.dim, self.device
-        if not (config.replay_model and config.query_counts and config.replay_share):
+        if not (config.replay_model and self._counts_queries and config.replay_share):
             return None
         score, backend = score_of(self.run), backend_for(self.run.training.backend, device)
         if isinstance(score, Bilinear):

@@ -13,6 +13,7 @@ from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
 from lkge.errors import RunError
 from lkge.store.checking import Damage, check
+from lkge.store.consolidation import Consolidation, epochs_due, nothing_new
 from lkge.store.export import export
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.initial import InitialVersion
@@ -134,22 +135,27 @@ class LivingGraph:
         return self.reader.record
 
     def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
+        """All batches, each a version; then a consolidation if one is due."""
         batches = waiting(self.store)
-        if batches:
+        self.refresh()
+        if batches or epochs_due(self.reader):
             warm_up(self.config, listener)
         with stops_between_steps():
-            return [self._learn(batch, listener) for batch in batches]
+            learned = [self._learn(Update, batch, listener) for batch in batches]
+            if epochs_due(self.reader):
+                learned.append(self._learn(Consolidation, nothing_new(self.reader), listener))
+        return learned
 
-    def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
+    def _learn(self, kind: type[Update], batch: FactBatch, listener: Listener) -> VersionRecord:
         """One batch becomes one version."""
         self.store.next_version()
         self.refresh()
         updates = self.reader.manifest.updates
         name, method = self.store.folder.name, self.config.method.name
         listener(RunStarted(name, method, updates + 1, snapshot=0, epochs_done=0))
-        place = self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
+        place = self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}-{kind.kind}"
         checkpoints = Checkpoints(place)
-        update = Update(self.reader, batch, self.store_config, listener, checkpoints)
+        update = kind(self.reader, batch, self.store_config, listener, checkpoints)
         files, manifest = update.run()
         self.store.publish(manifest.version, files, manifest)
         discard(self.store, batch.number)

@@ -23,7 +23,7 @@ FORMAT = 2
 """What is written. Format 1, of release 0.1, is read: it has other names (`OLD_FIELDS`)."""
 OLD_FIELDS = {"settings": "config", "lessons": "updates"}
 REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
-INIT, ADD, ROLLBACK = "init", "add", "rollback"
+INIT, ADD, ROLLBACK, CONSOLIDATE = "init", "add", "rollback", "consolidate"
 STRICT = ConfigDict(strict=True, extra="forbid")
 
 Record = TypeVar("Record")
@@ -73,12 +73,14 @@ class FileChecksum:
 class VersionRecord:
     """A line of the log. Numbers that could not be measured are nan.
 
-    created             UTC to the second; with `add`, when the batch was accepted
+    created             UTC to the second; with `add`, when the batch was accepted; with
+                        `consolidate`, that of the version before
     entities, relations, known_facts   totals
     mrr_new             MRR of the hold-out facts of this batch
     mrr_old_before, mrr_old   MRR of older hold-out facts, under the last and under this version
     row                 MRR of the hold-out facts of each version, by version
     candidates          entities that hold-out facts were ranked among
+    full                whether all known facts were trained on, not new ones and a sample
     drift               mean of 1 - cosine over the `touched` old rows that changed
     """
 
@@ -97,6 +99,7 @@ class VersionRecord:
     mrr_old: Number = math.nan
     row: dict[str, Number] = field(default_factory=dict)
     candidates: int = 0
+    full: bool = False
     drift: Number = math.nan
     touched: int = 0
     epochs: int = 0

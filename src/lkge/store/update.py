@@ -3,7 +3,7 @@
 The steps, in order (`Update.run`):
 
     1 split      the batch into training, validation, hold-out and retracted facts
-    2 choose     the subgraph: the rows that training needs
+    2 choose     known facts to replay, and the subgraph: the rows that training needs
     3 train      the subgraph
     4 merge      the trained rows into the tables of the whole graph
     5 evaluate   the hold-out facts, under the new version and under the last one
@@ -14,15 +14,18 @@ The steps, in order (`Update.run`):
 import dataclasses
 import math
 import time
+from typing import ClassVar
 
 import numpy as np
 import torch
 
+from lkge.config import RunConfig
+from lkge.data.history import History
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
-from lkge.models.model import EVALUATE, HOLD_OUT, SUBGRAPH, stream
+from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
 from lkge.models.predictor import Predictor, TablePredictor
 from lkge.provenance import provenance
 from lkge.store import holdout, records, versions
@@ -46,6 +49,8 @@ class UpdateResult:
     predictor: Predictor
     epochs: int
     seconds: float
+    full: bool
+    """Whether all known facts were trained on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +77,16 @@ class Update:
     listener: Listener
     checkpoints: Checkpoints
 
+    kind: ClassVar[str] = records.ADD
+    review: ClassVar[bool] = False
+    """Whether the facts were learned before; see `Trainer`."""
+
     def run(self) -> tuple[dict[str, Arrays], records.Manifest]:
         """All steps: arrays by file, and the manifest without checksums."""
         reader = self.reader
         split = self.split()
-        result = self.train(split, self.choose(split))
+        pool = self.replay_pool(split)
+        result = self.train(split, pool, self.choose(split, pool))
         subgraph, num_old = result.subgraph, reader.num_entities
         model = subgraph.merged_arrays(reader.model_arrays, result.tensors, num_old)
         tables = inference_tables(result.predictor) or {}  # the predictor may have no tables
@@ -109,7 +119,23 @@ class Update:
             self.batch, updates, self.reader.names, self.reader.answers, generator, least
         )
 
-    def choose(self, split: UpdateSplit) -> Subgraph:
+    def replay_pool(self, split: UpdateSplit) -> Facts:
+        """Step 2: known facts (n, 3) to replay, if the method uses them; none that is held out."""
+        method = method_named(self.reader.config.method.name)(self.reader.config)
+        if not method.uses_history:
+            return no_facts()
+        history = self._history(split)
+        return method.replay_pool(history, split.train, split.retracted, self._stream(HISTORY))
+
+    def _history(self, split: UpdateSplit) -> History:
+        """The known facts of the last version that may be trained on."""
+        return History(self.reader.answers, self._excluded(split))
+
+    def _excluded(self, split: UpdateSplit) -> Facts:
+        """Known facts that must not be trained on."""
+        return np.concatenate([self.reader.hold_out.facts, split.retracted])
+
+    def choose(self, split: UpdateSplit, pool: Facts) -> Subgraph:
         """Step 2: the rows to train; all rows if the method does not support partial updates."""
         old, total, config = self.reader.num_entities, split.names.num_entities, self.reader.config
         if not method_named(config.method.name)(config).supports_partial_updates:
@@ -117,15 +143,13 @@ class Update:
         facts = np.concatenate([split.train, split.valid, split.retracted])
         per_fact = self.store_config.subgraph_entities_per_fact
         sample = max(self.store_config.subgraph_entities, per_fact * len(facts))
+        facts = np.concatenate([facts, pool])
         return choose_subgraph(facts, old, total, self._stream(SUBGRAPH), sample)
 
-    def train(self, split: UpdateSplit, subgraph: Subgraph) -> UpdateResult:
-        """Step 3: train the subgraph. Without validation facts all epochs are trained: the loss of
-        a few facts is too noisy to stop by."""
+    def train(self, split: UpdateSplit, pool: Facts, subgraph: Subgraph) -> UpdateResult:
+        """Step 3: train the subgraph."""
         started = time.perf_counter()
-        config = self.reader.config
-        if not len(split.valid):
-            config = config.with_changes({"patience": config.training.max_epochs})
+        config = self.training_config(split)
         model, method = restored(config, subgraph.rows(self.reader.model_arrays))
         snapshot = Snapshot(
             index=split.index,
@@ -147,11 +171,24 @@ class Update:
             listener=self.listener,
             saver=CheckpointSaver(self.checkpoints, interval),
             num_entities=split.names.num_entities,
+            review=self.review,
+            history=History(
+                KnownFacts.build([subgraph.local(pool)]), total=self.reader.answers.num_facts
+            ),
         )
         epochs = trainer.run(self.checkpoints.load()).epochs
         seconds = time.perf_counter() - started
         tensors = learned_tensors(model, method)
-        return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds)
+        trainable = self.reader.num_facts - len(self._excluded(split))
+        full = self.review or len(pool) >= trainable
+        return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds, full)
+
+    def training_config(self, split: UpdateSplit) -> RunConfig:
+        """The settings of the graph; without validation facts all epochs are trained."""
+        config = self.reader.config
+        if len(split.valid):
+            return config
+        return config.with_changes({"patience": config.training.max_epochs})
 
     def known_answers(self, split: UpdateSplit) -> KnownFacts:
         """The known answers of the new version, if the store keeps them."""
@@ -216,7 +253,7 @@ class Update:
         touched, drift = self._drift(result)
         return records.VersionRecord(
             version=self.reader.version + 1,
-            kind=records.ADD,
+            kind=self.kind,
             created=self.batch.accepted,
             facts=len(split.new_facts),
             retracted=len(split.retracted),
@@ -230,6 +267,7 @@ class Update:
             mrr_old=_mean(evaluation.old),
             row=evaluation.row,
             candidates=len(evaluation.candidates),
+            full=result.full,
             drift=drift,
             touched=touched,
             epochs=result.epochs,

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from lkge import provenance
 from lkge.config import RunConfig
+from lkge.data.history import NO_HISTORY, History
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
 from lkge.evaluation.ranking import Evaluator, Validator
 from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
@@ -100,7 +102,8 @@ class Loop:
             saver = CheckpointSaver(self._checkpoints, self._interval, self._progress())
         bare = dataclasses.replace(snapshot, test=no_facts())
         parts = self._model, self._method, bare, validator
-        trainer = Trainer(*parts, listener=self.listener, saver=saver)
+        history = self._history(snapshot.index)
+        trainer = Trainer(*parts, listener=self.listener, saver=saver, history=history)
         trainer.prepare()
         forward = self._evaluate(snapshot.index, [snapshot.index]) if snapshot.index else []
         trainer.begin(saved)
@@ -122,6 +125,16 @@ class Loop:
             )
         )
 
+    def _history(self, index: int) -> History:
+        """The training facts of the snapshots before this one, if the method uses them."""
+        if not self._method.uses_history:
+            return NO_HISTORY
+        return History(KnownFacts.build([each.train for each in self.graph.snapshots[:index]]))
+
+    def _carried_bytes(self, index: int) -> int:
+        """The state of the method, and the facts so far if it uses them."""
+        return self._method.carried_bytes() + self._history(index + 1).nbytes
+
     def _evaluate(self, i: int, tests: Sequence[int]) -> Cells:
         """h[i, j] for each j of `tests`; after `prepare` of snapshot i it is h[i-1, i]."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
@@ -138,7 +151,7 @@ class Loop:
             entities=snapshot.num_entities,
             relations=snapshot.num_relations,
             **dataclasses.asdict(result),
-            carried_bytes=self._method.carried_bytes(),
+            carried_bytes=self._carried_bytes(snapshot.index),
             union_valid_mrr=validator.union_mrr(self._method.predictor(self._model)),
             note=self._method.note(),
         )

@@ -16,6 +16,7 @@ Tensors = Mapping[str, torch.Tensor]
 class Optimizer(ABC):
     """Moves tables along a gradient; what it gathers on the way is its state."""
 
+    learning_rate: float
     gathers: ClassVar[tuple[str, ...]]
     """The attributes that are its state: parameters with a row for each row of the tables."""
 

@@ -23,10 +23,12 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches, query_batches, retraction_batches
+from lkge.data.history import NO_HISTORY, History
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import RunError
 from lkge.evaluation.ranking import Validator
@@ -84,6 +86,9 @@ class Trainer:
     retracted     facts (k, 3) that no longer hold: their score is lowered
     saver         saves the state after an epoch
     num_entities  reported in events; default: those of the snapshot
+    history       the facts of earlier snapshots, for a method that uses them
+    review        the snapshot has known facts again: the method has learned them before, so that
+                  its `end` is not called
     """
 
     def __init__(
@@ -96,8 +101,12 @@ class Trainer:
         listener: Listener = ignore,
         saver: CheckpointSaver | None = None,
         num_entities: int | None = None,
+        history: History = NO_HISTORY,
+        review: bool = False,
     ) -> None:
         self.model, self.method, self.snapshot = model, method, snapshot
+        method.history = history if method.uses_history else NO_HISTORY
+        self._review = review
         self.progress = TrainingProgress()
         self._validator = validator
         self._retracted = no_facts() if retracted is None else retracted
@@ -131,9 +140,11 @@ class Trainer:
             self._retracted_edges = with_inverses(self._retracted)
             self._num_edges = len(self._edges) + len(self._retracted_edges)
             self._valid = method.validation(snapshot)
-            model.expect(max(1.0, method.facts_per_entity(self._edges, snapshot)))
+            new = with_inverses(no_facts()) if self._review else self._edges
+            model.expect(max(1.0, method.facts_per_entity(new, snapshot)))
             self._loss = method.loss(model)
             self._optimizer = optimizer_of(self._config, model.tables, model.backend)
+            self._optimizer.learning_rate = method.learning_rate(snapshot)
             carried = method.optimizer_state()
             if carried:
                 self._optimizer.load_state(grown(carried, self._optimizer.state()))
@@ -153,7 +164,7 @@ class Trainer:
                 train_facts=self.num_facts,
                 entities=self._num_entities,
                 relations=self.snapshot.num_relations,
-                max_epochs=self._config.training.max_epochs,
+                max_epochs=self.method.max_epochs(self.snapshot),
             )
         )
         while not self._finished():
@@ -171,7 +182,8 @@ class Trainer:
     def finish(self) -> TrainingResult:
         """The method updates what it carries over."""
         with self._timed():
-            self.method.end(self.model, self.snapshot)
+            if not self._review:
+                self.method.end(self.model, self.snapshot)
         done = self.progress
         seconds = done.seconds + self._seconds_outside_epochs
         valid_mrr, validation = self.best_valid_mrr, done.validation_seconds
@@ -212,7 +224,7 @@ class Trainer:
 
     def _finished(self) -> bool:
         epochs, method = self.progress.epochs, self.method
-        if not self._num_edges or epochs >= self._config.training.max_epochs:
+        if not self._num_edges or epochs >= method.max_epochs(self.snapshot):
             return True
         no_gain = self.progress.epochs_without_gain >= method.patience(self.snapshot)
         return no_gain and epochs >= method.min_epochs
@@ -247,10 +259,15 @@ class Trainer:
         )
 
     def _train_epoch(self) -> float:
-        """One pass over the facts; the mean loss of a fact."""
-        model, total = self.model, 0.0
-        for batch in self._batches():
+        """One pass over the facts, new and replayed; the mean loss of a fact."""
+        model, total, edges = self.model, 0.0, self._epoch_edges()
+        self._num_edges = len(edges) + len(self._retracted_edges)
+        whole = self.method.retraction_batch_size
+        for batch in self._batches(edges):
             loss = self._loss.add_gradient(model.tables, batch, self._gradient)
+            if batch.retracts and whole is not None:
+                for part in self._gradient:  # one retracted fact weighs as one among many
+                    part.scale(len(batch) / whole)
             loss += self.method.penalty(model, self._gradient)
             self.method.adjust(model, self._gradient)
             self._optimizer.apply(model.tables, self._gradient)
@@ -265,9 +282,14 @@ class Trainer:
             interrupt.check()
         return total / self._num_edges
 
-    def _batches(self) -> Iterator[Batch]:
+    def _epoch_edges(self) -> Facts:
+        """The new facts, and the known facts that the method replays, each with its inverse."""
+        replayed = self.method.replayed_facts(self.snapshot, self.progress.epochs)
+        return np.concatenate([self._edges, with_inverses(replayed)])
+
+    def _batches(self, edges: Facts) -> Iterator[Batch]:
         """One epoch: the facts, then the retracted facts."""
-        training, edges, entities = self._config.training, self._edges, self.snapshot.num_entities
+        training, entities = self._config.training, self.snapshot.num_entities
         generator = stream(training.seed, TRAIN, self.snapshot.index, self.progress.epochs)
         negatives, size = self.method.negatives(self.model), self.method.batch_size(self._num_edges)
         if negatives:
@@ -276,7 +298,7 @@ class Trainer:
         else:
             fraction, all_below = training.candidate_fraction, training.all_candidates_below
             facts = query_batches(edges, size, generator, entities, fraction, all_below=all_below)
-        lowered = max(1, negatives)
+        lowered, size = max(1, negatives), self.method.retraction_batch_size or size
         return chain(
             facts, retraction_batches(self._retracted_edges, size, lowered, entities, generator)
         )

@@ -1,0 +1,89 @@
+"""Replay of known facts: what evergreen does with `memory = "facts"`.
+
+An update is *small* if its new facts are fewer than `small_update` times the known ones. A small
+update trains for a fixed number of epochs, with a smaller step size, on the new facts and
+
+    a sample of all known facts, `replayed_per_new` for each new one;
+    where facts were retracted, known facts of the entities that they name.
+
+A larger update trains on all known facts, with early stopping, as a first snapshot does. Small
+updates add up: when their facts are more than `consolidate_after` times the known ones, a
+*consolidation* trains on all known facts for `consolidation_epochs`. So the cost of a new fact is
+bounded, whatever the size of the graph: about replayed_per_new · update_epochs +
+consolidation_epochs / consolidate_after known facts.
+"""
+
+import math
+
+import numpy as np
+
+from lkge.config import MethodConfig, setting
+from lkge.data.history import History
+from lkge.data.snapshots import Facts
+
+
+class FactReplayConfig(MethodConfig):
+    """Settings of fact replay."""
+
+    replayed_per_new: float = setting(
+        2.0, "Known facts of an epoch for each new fact.", ge=0, grid=(1.0, 2.0, 4.0)
+    )
+    min_replayed: int = setting(1000, "Known facts of an epoch, at least.", ge=0)
+    replayed_per_retracted: int = setting(
+        200, "Known facts of an epoch of each entity that a retracted fact names, at most.", ge=0
+    )
+    retraction_batch_size: int = setting(
+        100, "Retracted facts of a step, inverses among them; fewer weigh less.", ge=1
+    )
+    small_update: float = setting(
+        0.1, "An update is small below so many new facts for each known one.", ge=0
+    )
+    update_epochs: int = setting(3, "Epochs of a small update, at least.", ge=1)
+    min_update_steps: int = setting(20, "Steps of a small update, at least.", ge=1)
+    update_steps_per_epoch: int = setting(
+        8, "Steps of an epoch of a small update, at least, unless batches become too small.", ge=1
+    )
+    update_step_size: float = setting(
+        0.33, "The learning rate of a small update, as a share of training.learning_rate.", gt=0
+    )
+    consolidate_after: float = setting(
+        0.05, "Consolidate after so many facts of small updates for each known one; 0: never.", ge=0
+    )
+    consolidation_epochs: int = setting(2, "Epochs of a consolidation.", ge=1)
+
+
+class FactReplay:
+    """The replay of one update: `new` and `retracted` facts (k, 3) beside those of `history`."""
+
+    def __init__(
+        self, config: FactReplayConfig, history: History, new: Facts, retracted: Facts
+    ) -> None:
+        self._config, self._history, self._retracted = config, history, retracted
+        self.small = len(history) > 0 and len(new) < config.small_update * len(history)
+        wanted = max(config.min_replayed, math.ceil(config.replayed_per_new * len(new)))
+        self._size = min(len(history), wanted)
+        self._edges = 2 * (len(new) + self._size)
+
+    def facts(self, generator: np.random.Generator) -> Facts:
+        """The known facts (n, 3) of one epoch."""
+        return self._drawn(self._size, generator)
+
+    def pool(self, batch_size: int, generator: np.random.Generator) -> Facts:
+        """Known facts (n, 3) for all epochs: to draw from them is about as good as from all."""
+        return self._drawn(self._size * self.epochs(batch_size), generator)
+
+    def epochs(self, batch_size: int) -> int:
+        """The epochs of a small update."""
+        steps = math.ceil(self._edges / batch_size)
+        return max(self._config.update_epochs, math.ceil(self._config.min_update_steps / steps))
+
+    def _drawn(self, size: int, generator: np.random.Generator) -> Facts:
+        """`size` facts and those of retracted entities; all in a large update."""
+        if not self.small:
+            return self._history.all()
+        sample = self._history.sample(size, generator)
+        if not len(self._retracted):
+            return sample
+        most = self._config.replayed_per_retracted
+        named = self._history.of_entities(self._retracted[:, (0, 2)].ravel(), most, generator)
+        return np.unique(np.concatenate([sample, named]), axis=0)

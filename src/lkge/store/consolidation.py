@@ -1,0 +1,82 @@
+"""Consolidation: training on all known facts again, when small updates have added up.
+
+Small updates train on new facts and on a sample of the old ones, and lose a little each time. A
+consolidation takes that back. It is a version of its own: the new facts are answered before.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from lkge.config import RunConfig
+from lkge.data.known_facts import KnownFacts
+from lkge.data.snapshots import Facts, no_facts
+from lkge.methods import method_named
+from lkge.store import records
+from lkge.store.inbox import FactBatch
+from lkge.store.reader import Reader
+from lkge.store.records import VersionRecord
+from lkge.store.subgraph import Subgraph, whole_graph
+from lkge.store.update import Evaluation, Update, UpdateResult
+from lkge.store.update_split import UpdateSplit
+
+
+def epochs_due(reader: Reader) -> int:
+    """Epochs of the consolidation that is due; 0: none."""
+    if not reader.store.options.known:
+        return 0
+    method = method_named(reader.config.method.name)(reader.config)
+    return method.consolidation_epochs(facts_since_last(reader.log), reader.num_facts)
+
+
+def facts_since_last(log: Sequence[VersionRecord]) -> int:
+    """New facts since all known facts were trained on: by a consolidation, by the first batch, or
+    by a batch that was large beside what was known."""
+    total = 0
+    for record in reversed(log):
+        if record.full or record.kind == records.INIT:
+            break
+        total += record.facts
+    return total
+
+
+def nothing_new(reader: Reader) -> FactBatch:
+    """A batch without facts, under the number of the last one."""
+    number, created = reader.manifest.last_batch, reader.record.created
+    return FactBatch(number, [], [], 0.0, "all known facts", created)
+
+
+@dataclasses.dataclass(frozen=True)
+class Consolidation(Update):
+    """An update whose training facts are all known facts that are not held out."""
+
+    kind = records.CONSOLIDATE
+    review = True
+
+    def split(self) -> UpdateSplit:
+        """Step 1: all known facts, to train on."""
+        none, names = no_facts(), self.reader.names
+        nothing = UpdateSplit(self.reader.manifest.updates, none, none, none, none, names, ())
+        return dataclasses.replace(nothing, train=self._history(nothing).all())
+
+    def choose(self, split: UpdateSplit, pool: Facts) -> Subgraph:
+        """Step 2: all rows."""
+        return whole_graph(self.reader.num_entities, self.reader.num_entities)
+
+    def training_config(self, split: UpdateSplit) -> RunConfig:
+        """The settings of the graph, with as many epochs as are due."""
+        epochs = epochs_due(self.reader)
+        return self.reader.config.with_changes({"max_epochs": epochs, "patience": epochs})
+
+    def replay_pool(self, split: UpdateSplit) -> Facts:
+        """Nothing beside all facts."""
+        return no_facts()
+
+    def known_answers(self, split: UpdateSplit) -> KnownFacts:
+        """As before."""
+        return self.reader.answers
+
+    def record(
+        self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, evaluation: Evaluation
+    ) -> VersionRecord:
+        """Step 7: the line of the log; no fact is new."""
+        return dataclasses.replace(super().record(split, result, known, evaluation), facts=0)
