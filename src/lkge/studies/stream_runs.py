@@ -111,6 +111,8 @@ def run_stream(run: StreamRun, folder: Path) -> StreamResults:
     """Make a run in a folder, or go on with it."""
     stream = read_stream(run.stream, run.split)
     state = _opened(run, stream, folder)
+    if state.is_complete:
+        return state
     warm_up(run.config(), ignore)
     if run.system == AT_ONCE:
         return _at_once(run, stream, state, folder)
