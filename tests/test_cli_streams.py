@@ -71,7 +71,7 @@ def test_all_systems_are_run_once_and_reported(folder: Path) -> None:
     assert "facts-living-11.json: was made with model.dim = 8, but 4 is wanted" in refused.stderr
 
 
-def test_a_part_can_be_chosen_and_validation_facts_asked(folder: Path) -> None:
+def test_a_part_can_be_chosen_and_validation_facts_evaluated(folder: Path) -> None:
     words = ("--systems", "at-once", "--seeds", "1,2", "--at-once-points", "0,2", "--runs", "there")
     done = streams(*CHOICE, *words, "--facts", "valid", "--first", "0.8")
     assert done.exit_code == 0, done.stderr

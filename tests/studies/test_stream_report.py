@@ -43,7 +43,7 @@ POINTS: Mapping[str, tuple[int, ...]] = {
 
 
 def made(stream: str, system: System, mrr: float, seed: int = 11, **changes: Any) -> StreamResults:
-    """The MRR of all questions falls from twice `mrr` to `mrr`; that of old ones is half of it."""
+    """The MRR of all held-out facts falls from 2 `mrr` to `mrr`; that of old ones is half of it."""
     points = POINTS[system]
 
     def point(adds: int) -> Point:

@@ -40,12 +40,12 @@ def run_of(file: Path, system: System = "living", **changes: Any) -> StreamRun:
 
 
 def reciprocals(graph: LivingGraph, stream: Stream, adds: int) -> list[list[float]]:
-    """1/rank of the two queries of each question, one query at a time, by name."""
+    """1/rank of the two queries of each held-out fact, one query at a time, by name."""
     reader, names = graph.reader, stream.vocabulary
     known = set(names.named(stream.known.tolist()))
     entities = [reader.names.entity_name(number) for number in range(reader.num_entities)]
     found = []
-    for subject, relation, object_ in names.named(stream.questions(adds).tolist()):
+    for subject, relation, object_ in names.named(stream.evaluated(adds).tolist()):
         of_fact = []
         for entity, query, answer, inverse in (
             (subject, relation, object_, False),
@@ -85,12 +85,12 @@ def test_quality_is_that_of_a_plain_loop_over_all_entities(file: Path, tmp_path:
     assert (point.entities, point.relations) == (graph.reader.num_entities, 3)
 
 
-def test_no_question_was_ever_given_to_the_graph(file: Path, tmp_path: Path) -> None:
+def test_no_held_out_fact_was_ever_given_to_the_graph(file: Path, tmp_path: Path) -> None:
     run_stream(run_of(file), tmp_path / "run")
     reader = lkge.open(tmp_path / "run" / "KG").reader
     stream = read_stream(run_of(file).stream, "test")
-    questions = list(stream.vocabulary.named(stream.questions(5).tolist()))
-    assert not reader.answers.contains(reader.ids_of(questions)).any()
+    held_out = list(stream.vocabulary.named(stream.evaluated(5).tolist()))
+    assert not reader.answers.contains(reader.ids_of(held_out)).any()
     added = reader.ids_of(stream.so_far(5))
     assert reader.answers.contains(added).all()
     assert reader.num_facts == len(added)

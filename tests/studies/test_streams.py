@@ -1,4 +1,4 @@
-"""Streams of facts: what is added when, what is held out, and when it can be asked."""
+"""Streams of facts: what is added when, what is held out, and when it can be evaluated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def chain(count: int) -> list[tuple[str, str, str]]:
     return [(f"e{n}", f"r{n % 3}", f"e{n // 2}") for n in range(count)]
 
 
-def require_askable_is_right(stream: Stream) -> None:
+def require_evaluable_is_right(stream: Stream) -> None:
     """Against a plain loop over the adds."""
     known: set[str] = set()
     of_add: list[set[str]] = []
@@ -49,7 +49,7 @@ def require_askable_is_right(stream: Stream) -> None:
         next(add for add, names in enumerate(of_add) if names.issuperset(fact))
         for fact in named(stream, stream.held_out)
     ]
-    assert stream.askable.tolist() == wanted == sorted(wanted)
+    assert stream.evaluable.tolist() == wanted == sorted(wanted)
 
 
 def test_brick_comes_release_by_release() -> None:
@@ -57,7 +57,7 @@ def test_brick_comes_release_by_release() -> None:
     assert stream.num_adds == len(graph) - 1
     for add, snapshot in enumerate(graph.snapshots):
         assert stream.batch(add) == list(graph.vocabulary.named(snapshot.train.tolist()))
-    require_askable_is_right(stream)
+    require_evaluable_is_right(stream)
 
 
 def test_brick_comes_in_small_adds_in_the_same_order() -> None:
@@ -69,7 +69,7 @@ def test_brick_comes_in_small_adds_in_the_same_order() -> None:
     last = stream.num_adds
     assert [fact for add in range(last + 1) for fact in stream.batch(add)] == stream.so_far(last)
     assert stream.so_far(last) == releases.so_far(4)
-    require_askable_is_right(stream)
+    require_evaluable_is_right(stream)
 
 
 def test_test_and_validation_facts_of_a_dataset_are_apart_and_never_added() -> None:
@@ -83,13 +83,13 @@ def test_test_and_validation_facts_of_a_dataset_are_apart_and_never_added() -> N
         assert len(stream.known) == sum(snapshot.num_facts for snapshot in graph.snapshots)
 
 
-def test_questions_are_those_that_can_be_asked_by_then() -> None:
+def test_evaluated_are_those_whose_names_are_known() -> None:
     stream = of_name("brick")
-    counts = [len(stream.questions(add)) for add in range(stream.num_adds + 1)]
+    counts = [len(stream.evaluated(add)) for add in range(stream.num_adds + 1)]
     assert counts == sorted(counts)
     assert 0 < counts[0] < counts[-1] == len(stream.held_out)
-    assert (stream.askable[: counts[1]] <= 1).all()
-    assert (stream.askable[counts[1] :] > 1).all()
+    assert (stream.evaluable[: counts[1]] <= 1).all()
+    assert (stream.evaluable[counts[1] :] > 1).all()
 
 
 def test_a_file_is_a_stream_in_its_order(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_file_is_a_stream_in_its_order(tmp_path: Path) -> None:
         start = 0 if add == 0 else 180 + 20 * add
         assert set(stream.batch(add)) <= set(facts[start : 200 + 20 * add])
     assert len(stream.known) == len(facts)
-    require_askable_is_right(stream)
+    require_evaluable_is_right(stream)
 
 
 def test_a_tenth_of_a_file_is_held_out_by_a_hash(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_genes_that_are_not_there_are_an_error(tmp_path: Path) -> None:
         named_streams(["genes"], None, tmp_path / "nowhere", None)
 
 
-def test_a_stream_without_an_add_or_without_a_question_is_an_error(tmp_path: Path) -> None:
+def test_a_stream_without_an_add_or_without_a_held_out_fact_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="too few for a first batch"):
         of_file(tmp_path, chain(1))
     with pytest.raises(DataError, match="no held-out fact has names that are known"):

@@ -32,8 +32,8 @@ from lkge.studies.streams import resolved_points
 FIGURE = "quality-over-adds"
 SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 CAPTION = (
-    "MRR of held-out facts over the position in the stream: of all that are askable, of the oldest "
-    "tenth and of the newest tenth. A thin level extends what was measured at one point only."
+    "MRR of held-out facts over the position in the stream: of all that can be evaluated, of the "
+    "oldest tenth and of the newest tenth. A thin level extends what was measured at one point only."
 )
 INTRODUCTION = """\
 # Living graphs on streams of facts
@@ -45,8 +45,9 @@ facts so far are its only batch; it is the reference.
 
 Ranks are of the {split} facts that are never added, as soon as all their names are known: among all
 entities of that point, filtered by all facts of the stream. *Oldest*, *newest*: the tenth of these
-facts that was askable first, and last. *of at-once*: MRR as a share of that of at-once at the same
-point. Seconds are those of one thread; *training*: without writing, evaluating and calibrating.
+facts that could be evaluated first, and last. *of at-once*: MRR as a share of that of at-once at
+the same point. Seconds are those of one thread; *training*: without writing, evaluating and
+calibrating.
 *Version*: the bytes of the newest version. *Carried*: what the method keeps beside the embeddings.
 *Known*: the known facts of the newest version. With several seeds: means over them."""
 

@@ -196,10 +196,10 @@ def _at_once(run: StreamRun, stream: Stream, state: StreamResults, folder: Path)
 
 
 def measure(reader: Reader, stream: Stream, adds: int) -> Point:
-    """Rank the held-out facts that are askable after so many adds among all entities, filtered by
-    all facts of the stream."""
+    """Rank the held-out facts whose names are known after so many adds: among all entities, filtered
+    by all facts of the stream."""
     place = Numbering.of(stream, reader)
-    facts = place.ids(stream.questions(adds))
+    facts = place.ids(stream.evaluated(adds))
     known = KnownFacts.build([place.ids(stream.known)])
     everyone = View(reader.num_entities, until=0)
     ranks = reader.predictor.ranks(with_inverses(facts), [everyone], known)[:, 0].reshape(2, -1)

@@ -59,12 +59,12 @@ class StreamSpec:
 
 @dataclass(frozen=True)
 class Stream:
-    """n facts to add, in order, and m held-out facts, in the order in which they become askable.
+    """n facts to add, in order, and m held-out facts, in the order in which their names are known.
 
     facts      (n, 3): the facts that are added
     ends       (adds + 1,): facts[: ends[k]] are those of the first batch and of k adds
     held_out   (m, 3): facts that are never added
-    askable    (m,): after so many adds all three names of a held-out fact are known; ascending
+    evaluable  (m,): after so many adds all three names of a held-out fact are known; ascending
     known      (k, 3): all facts, also those of other splits, to filter ranks
     """
 
@@ -74,7 +74,7 @@ class Stream:
     facts: Facts
     ends: Ints
     held_out: Facts
-    askable: Ints
+    evaluable: Ints
     known: Facts
 
     @property
@@ -91,16 +91,16 @@ class Stream:
         """All facts of the first batch and of so many adds, by name."""
         return list(self.vocabulary.named(self.facts[: self.ends[adds]].tolist()))
 
-    def questions(self, adds: int) -> Facts:
-        """The held-out facts that are askable after so many adds, the oldest first."""
-        return self.held_out[: int(np.searchsorted(self.askable, adds, side="right"))]
+    def evaluated(self, adds: int) -> Facts:
+        """The held-out facts whose names are known after so many adds, the oldest first."""
+        return self.held_out[: int(np.searchsorted(self.evaluable, adds, side="right"))]
 
     def digest(self) -> str:
         """SHA-256 of all names, facts and ends."""
         digest = hashlib.sha256()
         for names in self.vocabulary.to_json().values():
             digest.update("\n".join(names).encode())
-        for array in (self.facts, self.ends, self.held_out, self.askable, self.known):
+        for array in (self.facts, self.ends, self.held_out, self.evaluable, self.known):
             digest.update(len(array).to_bytes(8, "little") + array.tobytes())
         return digest.hexdigest()
 
@@ -272,32 +272,32 @@ def _stream(
     known: Facts,
 ) -> Stream:
     """A stream of facts with their ends; held-out facts with their order among those that become
-    askable at the same time. Those that never do are left out; so are adds without a fact."""
-    (facts, ends), (questions, order) = added, held_out
+    evaluable at the same time. Those that never do are left out; so are adds without a fact."""
+    (facts, ends), (held, order) = added, held_out
     if not ends[0] or ends[0] == ends[-1]:
         raise DataError(
             f"{spec.name}: {len(facts):,} facts are too few for a first batch and an add after it; "
             "choose more facts, a smaller --size, or another --first"
         )
     ends = np.unique(ends).astype(np.int64)
-    at = _askable(facts, ends, questions, vocabulary)
-    hashes = [_hash("\t".join(fact)) for fact in vocabulary.named(questions.tolist())]
+    at = _evaluable(facts, ends, held, vocabulary)
+    hashes = [_hash("\t".join(fact)) for fact in vocabulary.named(held.tolist())]
     places = np.lexsort((np.array(hashes), order, at))
     places = places[at[places] < len(ends)]
     if not len(places):
         raise DataError(f"{spec.name}: no held-out fact has names that are known; give more facts")
-    return Stream(spec.name, note, vocabulary, facts, ends, questions[places], at[places], known)
+    return Stream(spec.name, note, vocabulary, facts, ends, held[places], at[places], known)
 
 
-def _askable(facts: Facts, ends: Ints, questions: Facts, vocabulary: Vocabulary) -> Ints:
-    """After how many adds all names of each question are known, (m,); len(ends) if never."""
+def _evaluable(facts: Facts, ends: Ints, held: Facts, vocabulary: Vocabulary) -> Ints:
+    """After how many adds all names of each held-out fact are known, (m,); len(ends) if never."""
     add = np.searchsorted(ends, np.arange(len(facts)), side="right")
     entity = np.full(vocabulary.num_entities, len(ends), dtype=np.int64)
     relation = np.full(2 * vocabulary.num_relations, len(ends), dtype=np.int64)
     for table, column in ((entity, 0), (relation, 1), (entity, 2)):
         np.minimum.at(table, facts[:, column], add)
-    subject, object_ = entity[questions[:, 0]], entity[questions[:, 2]]
-    at: Ints = np.maximum(np.maximum(subject, object_), relation[questions[:, 1]])
+    subject, object_ = entity[held[:, 0]], entity[held[:, 2]]
+    at: Ints = np.maximum(np.maximum(subject, object_), relation[held[:, 1]])
     return at
 
 
