@@ -33,7 +33,7 @@ FIGURE = "quality-over-adds"
 SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 CAPTION = (
     "MRR of held-out facts over the position in the stream: of all that can be evaluated, of the "
-    "oldest tenth and of the newest tenth. A thin level extends what was measured at one point only."
+    "oldest tenth and of the newest tenth. A thin level extends what was measured only once."
 )
 INTRODUCTION = """\
 # Living graphs on streams of facts

@@ -196,8 +196,8 @@ def _at_once(run: StreamRun, stream: Stream, state: StreamResults, folder: Path)
 
 
 def measure(reader: Reader, stream: Stream, adds: int) -> Point:
-    """Rank the held-out facts whose names are known after so many adds: among all entities, filtered
-    by all facts of the stream."""
+    """Rank the held-out facts whose names are known after so many adds: among all entities, and
+    filtered by all facts of the stream."""
     place = Numbering.of(stream, reader)
     facts = place.ids(stream.evaluated(adds))
     known = KnownFacts.build([place.ids(stream.known)])
