@@ -75,6 +75,7 @@ def test_the_commands_are_those_of_the_page() -> None:
         "lkge run",
         "lkge report",
         "lkge bench",
+        "lkge bench streams",
         "lkge tune",
     }
 

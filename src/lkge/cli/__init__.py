@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 import lkge
-from lkge.cli import ask, bench, datasets, grow, keep, methods, output, run
+from lkge.cli import ask, bench, datasets, grow, keep, methods, output, run, streams
 
 
 class Commands(TyperGroup):
@@ -28,6 +28,12 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             output.say_error("stopped")
             raise typer.Exit(output.INTERRUPTED) from None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the first word, or of the first two, as `bench streams`."""
+        two = " ".join(args[:2])
+        words = [two, *args[2:]] if two in self.commands else args
+        return super().resolve_command(ctx, words)
 
 
 app = typer.Typer(
@@ -50,6 +56,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.command("bench streams", rich_help_panel="Research")(streams.bench_streams)
 app.add_typer(methods.app, name="methods", rich_help_panel="Research")
 app.add_typer(datasets.app, name="datasets", rich_help_panel="Research")
 

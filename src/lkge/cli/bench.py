@@ -54,7 +54,8 @@ def bench(
 ) -> None:
     """Run every system of a study on every dataset, and write its tables and figures.
 
-    What is finished is not run again, and what was begun goes on.
+    What is finished is not run again, and what was begun goes on. `lkge bench streams` measures
+    living graphs that grow by many adds.
     """
     from lkge.studies import report, runner, tables
     from lkge.studies.study import listed, listed_seeds, study_named
@@ -67,11 +68,11 @@ def bench(
     if not report_only:
         cells = chosen.run_specs(places, systems, listed_seeds(seeds))
         run_folder = runs or folder / "runs"
-        with output.stoppable(_repeat):
+        with output.stoppable(repeat):
             failures = runner.run_study(
                 chosen, cells, screen, out=folder, folder=run_folder, at_once=jobs, data=data
             )
-    _say_failures(failures)
+    say_failures(failures)
     page = report.write_study(chosen, folder)
     entries = report.stored_entries(chosen, folder)
     if as_json:
@@ -123,9 +124,9 @@ def tune(
     total, done = min(trials or len(grid), len(grid)), len(search.trials)
     if jobs > 1 and done < total:
         runner.compile_kernels([search.job(choice) for choice in grid], screen)
-    with output.stoppable(_repeat), display.observing(screen, total, done) as observer:
+    with output.stoppable(repeat), display.observing(screen, total, done) as observer:
         failures = search.run(trials=trials, jobs=jobs, observer=observer, data=data)
-    _say_failures(failures)
+    say_failures(failures)
     if as_json:
         output.print_json(search.to_json())
     else:
@@ -161,12 +162,12 @@ def _refuse_tuned(flags: Mapping[str, Any], space: Mapping[str, Any]) -> None:
             raise SettingsError(f"{given} is what is tuned here: leave it out, or choose --space")
 
 
-def _repeat() -> str:
+def repeat() -> str:
     """The command that continues: the same one."""
     return f"To go on: {shlex.join(['lkge', *sys.argv[1:]])}"
 
 
-def _say_failures(failures: Sequence[runner.Failure]) -> None:
+def say_failures(failures: Sequence[runner.Failure]) -> None:
     for failure in failures:
         job = failure.job
         output.say_error(f"{job.name} failed: {failure.reason}; its log: {job.log}")

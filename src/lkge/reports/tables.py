@@ -4,7 +4,7 @@ Each table is first a `Grid` of texts, so that all outputs show the same figures
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -83,13 +83,18 @@ def with_codes(grid: Grid, rows: Sequence[Sequence[System]]) -> Grid:
 
 def code_note(results: Iterable[Results]) -> str:
     """A line that says which code, libraries and machine made the results."""
-    results = list(results)
-    codes = dict.fromkeys(code for run in results for code in codes_of(run.provenance))
+    return provenance_note(run.provenance for run in results)
+
+
+def provenance_note(found: Iterable[Mapping[str, Any]]) -> str:
+    """The same from the provenance of each result."""
+    provenances = list(found)
+    codes = dict.fromkeys(code for each in provenances for code in codes_of(each))
     if list(codes) == [UNRECORDED]:
         return "Code: unrecorded (these results were made before provenance was recorded)."
     if len(codes) > 1:
         return "Several versions of the code made these results: see Code."
-    machines = dict.fromkeys(machine_of(run.provenance) for run in results)
+    machines = dict.fromkeys(map(machine_of, provenances))
     return "; ".join(filter(None, [f"Code: {', '.join(codes)}", *machines])) + "."
 
 

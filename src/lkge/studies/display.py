@@ -56,8 +56,8 @@ class Observer:
         bar = ProgressBar(self._total, self._done, width=30)
         head.add_row(bar, self._count(), f"{text.duration(now - self._since)} so far")
         for one in self._running:
-            status = status_of(one.job.folder / "log.jsonl")
-            rows.add_row(Text(one.job.name, "bold"), text.duration(now - one.since), Text(status))
+            spent = text.duration(now - one.since)
+            rows.add_row(Text(one.job.name, "bold"), spent, Text(one.job.status()))
         return Group(head, rows)
 
     def _count(self) -> str:

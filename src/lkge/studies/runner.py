@@ -22,7 +22,7 @@ from lkge.config import RunConfig, literal
 from lkge.configure import configure, read_toml
 from lkge.data.catalog import load
 from lkge.studies import result_store
-from lkge.studies.display import Observer, observing
+from lkge.studies.display import Observer, observing, status_of
 from lkge.studies.study import RunSpec, Study
 
 PROGRAM = (sys.executable, "-m", "lkge")
@@ -49,6 +49,20 @@ class Job:
     def is_begun(self) -> bool:
         """Whether the run folder exists, so that the run can be resumed."""
         return (self.folder / "config.toml").is_file()
+
+    def require_same(self) -> None:
+        """RunError if the folder has a run with other settings."""
+        begun = read_toml(self.folder / "config.toml").to_dict()
+        result_store.require_same(self.folder, begun, self.config)
+
+    def command(self, data: Path | None) -> list[str]:
+        """The command of the process that begins the run or goes on with it."""
+        words = ["run", "--resume"] if self.is_begun else [*run_arguments(self.config), "--out"]
+        return [*PROGRAM, *words, str(self.folder), *(["--data", str(data)] if data else [])]
+
+    def status(self) -> str:
+        """How far the run is, in a few words."""
+        return status_of(self.folder / "log.jsonl")
 
 
 @dataclass(frozen=True)
@@ -79,8 +93,7 @@ def run_jobs(
     """Make all runs, `at_once` at a time. `store` is called for each finished run."""
     for job in jobs:
         if job.is_begun:
-            begun = read_toml(job.folder / "config.toml").to_dict()
-            result_store.require_same(job.folder, begun, job.config)
+            job.require_same()
     waiting, running, failures = deque(jobs), list[Running](), list[Failure]()
     with _stopped_by_signals():
         try:
@@ -126,8 +139,7 @@ def run_arguments(config: RunConfig) -> list[str]:
 def _start(job: Job, data: Path | None) -> Running:
     """Start a process in its own process group: Ctrl-C reaches this process, which forwards it."""
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    words = ["run", "--resume"] if job.is_begun else [*run_arguments(job.config), "--out"]
-    command = [*PROGRAM, *words, str(job.folder), *(["--data", str(data)] if data else [])]
+    command = job.command(data)
     with job.log.open("ab") as log:
         log.write(f"$ {shlex.join(command)}\n".encode())
         log.flush()
