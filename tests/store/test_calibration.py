@@ -1,4 +1,4 @@
-"""Plausibility is a probability: the calibration is the likeliest one, and unsure if facts are few."""
+"""Plausibility is a probability: the calibration is the likeliest one, and not sure of few facts."""
 
 from __future__ import annotations
 
@@ -33,15 +33,23 @@ def places(log_odds: Any, log_rank: Any) -> Features:
     return Features(np.array(log_odds, float), np.array(log_rank, float))
 
 
-def test_it_finds_the_weights_and_offsets_that_drew_the_examples() -> None:
-    offsets = (1.0, 0.0, -1.0)
-    examples = drawn(np.random.default_rng(0), 60_000, offsets=offsets)
-    found = fitted(examples, facts=1_000, temperature=2.0)
-    assert found.weights[1:] == pytest.approx((0.8, -0.4), abs=0.05)
-    assert found.relations == (0, 1, 2)
-    expected = np.array(offsets) - 0.5
-    assert found.weights[0] + np.array(found.offsets) == pytest.approx(expected, abs=0.1)
-    assert (found.facts, found.temperature) == (1_000, 2.0)
+def test_it_finds_the_weights_that_drew_the_examples() -> None:
+    found = fitted(drawn(np.random.default_rng(0), 60_000), facts=1_000, temperature=2.0)
+    assert found.weights == pytest.approx((-0.5, 0.8, -0.4), abs=0.06)
+    assert (found.facts, found.temperature, found.relations) == (1_000, 2.0, (0,))
+    assert found.offset_of(0) == pytest.approx(0, abs=0.05)
+
+
+def test_each_relation_promises_what_happens() -> None:
+    """Relations whose answers are true more or less often have offsets that say so."""
+    generator, offsets = np.random.default_rng(0), (1.0, 0.0, -1.0)
+    found = fitted(drawn(generator, 30_000, offsets=offsets), 1_000, 1.0)
+    others = drawn(generator, 30_000, offsets=offsets)
+    for relation in range(3):
+        of_it = others.relations == relation
+        features = Features(*(column[of_it] for column in others.features))
+        given = found.plausibility(features, relation).mean()
+        assert given == pytest.approx(others.true[of_it].mean(), abs=0.01)
 
 
 def test_what_it_promises_happens() -> None:
@@ -55,7 +63,7 @@ def test_what_it_promises_happens() -> None:
         assert others.true[inside].mean() == pytest.approx(given[inside].mean(), abs=0.04)
 
 
-def test_the_likelihood_is_at_its_maximum() -> None:
+def test_weights_and_then_offsets_are_the_likeliest() -> None:
     """A step in any direction raises -log of likelihood and prior, which is written out here."""
     generator = np.random.default_rng(2)
     examples = drawn(generator, 300, offsets=(0.5, -0.5))._replace(
@@ -63,8 +71,7 @@ def test_the_likelihood_is_at_its_maximum() -> None:
     )
     found = fitted(examples, 50, 1.0)
 
-    def loss(parameters: NDArray[np.float64]) -> float:
-        weights, offsets = parameters[:3], parameters[3:]
+    def loss(weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> float:
         odds, rank = examples.features
         margins = weights[0] + weights[1] * odds + weights[2] * rank + offsets[examples.relations]
         p = 1 / (1 + np.exp(-margins))
@@ -72,9 +79,11 @@ def test_the_likelihood_is_at_its_maximum() -> None:
         prior = (weights - np.array([-1.0, 0.0, -1.5])) ** 2
         return float(-likelihood + prior.sum() / 2 + (offsets**2).sum() / 2)
 
-    best = np.array([*found.weights, *found.offsets])
-    for direction in np.vstack([np.eye(5), -np.eye(5)]):
-        assert loss(best + 0.01 * direction) > loss(best)
+    weights, offsets, none = np.array(found.weights), np.array(found.offsets), np.zeros(2)
+    for step in np.vstack([np.eye(3), -np.eye(3)]) / 100:
+        assert loss(weights + step, none) > loss(weights, none)
+    for step in np.vstack([np.eye(2), -np.eye(2)]) / 100:
+        assert loss(weights, offsets + step) > loss(weights, offsets)
 
 
 def test_a_relation_with_few_examples_is_near_the_pooled_curve() -> None:
@@ -90,6 +99,7 @@ def test_a_relation_with_few_examples_is_near_the_pooled_curve() -> None:
     assert 0 < found.offset_of(1) < 3
     assert found.offset_of(7) == 0
     assert found.weights == pytest.approx(alone.weights, abs=0.1)
+    assert abs(found.offset_of(0)) < 0.1
 
 
 def test_it_never_rises_along_a_list_even_if_the_examples_do() -> None:

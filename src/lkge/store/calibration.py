@@ -3,10 +3,7 @@
     p = 1 / (1 + exp(-(w₀ + w₁·log odds + w₂·log rank + b_r)))
 
 The place of an answer has two features without a scale (`lkge.store.answer_list`): its log odds in
-the softmax of the list, and its log rank. w is the likeliest on held-out queries, under a normal
-prior with the mean `PRIOR` and variance 1. b_r is the offset of a query relation, under a normal
-prior with the mean 0 and variance 1: that of a relation with few held-out facts is near 0.
-
+the XX
 w₁ ≥ 0 and w₂ ≤ 0, so p never rises along a list. p is at most 1 - 1/(2n + 2) for n held-out facts.
 """
 
@@ -32,6 +29,8 @@ SIGNS = (0, 1, -1)
 MIN_FACTS = 10
 """With fewer held-out facts the prior is not left."""
 STEPS, ENOUGH = 100, 1e-10
+BOUND, HALVINGS = 16.0, 40
+"""Offsets are between -BOUND and BOUND."""
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -92,20 +91,15 @@ def fitted(examples: Examples, facts: int, temperature: float) -> Calibration:
     """The likeliest calibration, given the examples of so many held-out facts."""
     if facts < MIN_FACTS or not examples.true.any():
         return UNKNOWN
-    inputs, prior, signs = inputs_of(examples.features), np.array(PRIOR), np.array(SIGNS)
+    inputs = inputs_of(examples.features)
+    weights = _pooled(inputs, examples)
     relations, groups = np.unique(examples.relations, return_inverse=True)
-    free = np.ones(len(prior), np.bool_)
-    while True:
-        fixed = np.where(free, prior, 0.0)
-        weights, offsets = _newton(inputs, examples, groups, fixed, free)
-        wrong = weights * signs < 0
-        if not wrong.any():
-            break
-        free &= ~wrong
+    offsets = _offsets(inputs @ weights, groups, len(relations), examples)
+    first, second, third = weights.tolist()
     return Calibration(
         facts=facts,
         temperature=temperature,
-        weights=tuple(weights.tolist()),
+        weights=(first, second, third),
         relations=tuple(relations.tolist()),
         offsets=tuple(offsets.tolist()),
     )
@@ -116,44 +110,54 @@ def inputs_of(features: Features) -> Doubles:
     return np.stack([np.ones_like(features.log_odds), features.log_odds, features.log_rank], axis=1)
 
 
-def _newton(
-    inputs: Doubles, examples: Examples, groups: Ints, prior: Doubles, free: Mask
-) -> tuple[Doubles, Doubles]:
-    """The likeliest weights (3,) and offsets (groups,); weights that are not `free` keep the prior.
-    A step that would raise the loss is halved.
+def _pooled(inputs: Doubles, examples: Examples) -> Doubles:
+    """The likeliest weights (3,) without offsets. A weight with the wrong sign becomes 0."""
+    signs, free = np.array(SIGNS), np.ones(len(SIGNS), np.bool_)
+    while True:
+        weights = _newton(inputs * free, np.array(PRIOR) * free, examples)
+        wrong = weights * signs < 0
+        if not wrong.any():
+            return weights
+        free &= ~wrong
 
-    The curvature is [[A, B], [Bᵀ, diag(d)]], so a step costs O(m) and one 3 × 3 system."""
-    size, targets = int(groups.max()) + 1, examples.true.astype(np.float64)
-    weights, offsets = prior.copy(), np.zeros(size)
-    variable = inputs * free
 
-    def loss(weights: Doubles, offsets: Doubles) -> float:
-        margins = inputs @ weights + offsets[groups]
-        likelihood = examples.weights @ (np.logaddexp(0, margins) - targets * margins)
-        return float(likelihood + (((weights - prior) ** 2).sum() + (offsets**2).sum()) / 2)
+def _newton(inputs: Doubles, prior: Doubles, examples: Examples) -> Doubles:
+    """The likeliest weights (3,) under a normal prior. A step that would raise the loss is halved.
 
-    now = loss(weights, offsets)
+    The loss is Σ count · (log(1 + exp m) - t·m) + |w - prior|² / 2, with margins m = inputs·w."""
+    targets, counts = examples.true.astype(np.float64), examples.weights
+
+    def loss(weights: Doubles) -> float:
+        margins = inputs @ weights
+        likelihood = counts @ (np.logaddexp(0, margins) - targets * margins)
+        return float(likelihood + ((weights - prior) ** 2).sum() / 2)
+
+    weights, now = prior, loss(prior)
     for _ in range(STEPS):
-        expected = _logistic(inputs @ weights + offsets[groups])
-        residual = examples.weights * (expected - targets)
-        curvature = examples.weights * expected * (1 - expected)
-        diagonal = np.bincount(groups, curvature, size) + 1
-        across = np.stack([np.bincount(groups, curvature * one, size) for one in variable.T])
-        corner = (variable * curvature[:, None]).T @ variable + np.eye(len(weights))
-        slope = variable.T @ residual + weights - prior
-        slopes = np.bincount(groups, residual, size) + offsets
-        reduced = corner - (across / diagonal) @ across.T
-        step = np.linalg.solve(reduced, slope - across @ (slopes / diagonal))
-        steps = (slopes - across.T @ step) / diagonal
-        while (new := loss(weights - step, offsets - steps)) > now and np.abs(step).max() > 0:
-            step, steps = step / 2, steps / 2
-        if new > now:
-            break
-        weights, offsets = weights - step, offsets - steps
+        expected = _logistic(inputs @ weights)
+        slope = inputs.T @ (counts * (expected - targets)) + weights - prior
+        curvature = (inputs * (counts * expected * (1 - expected))[:, None]).T @ inputs
+        step = np.linalg.solve(curvature + np.eye(len(weights)), slope)
+        while (new := loss(weights - step)) > now and np.abs(step).max() > ENOUGH:
+            step = step / 2
         if now - new < ENOUGH:
             break
-        now = new
-    return weights, offsets
+        weights, now = weights - step, new
+    return weights
+
+
+def _offsets(margins: Doubles, groups: Ints, size: int, examples: Examples) -> Doubles:
+    """The likeliest offset of each group (size,) on top of the margins (m,) of the pooled curve.
+
+    The slope of the loss rises with the offset, so its zero is found by halving an interval."""
+    low, high = np.full(size, -BOUND), np.full(size, BOUND)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        residual = examples.weights * (_logistic(margins + middle[groups]) - examples.true)
+        too_high = np.bincount(groups, residual, size) + middle > 0
+        low, high = np.where(too_high, low, middle), np.where(too_high, middle, high)
+    offsets: Doubles = (low + high) / 2
+    return offsets
 
 
 def _logistic(margins: Doubles) -> Doubles:
