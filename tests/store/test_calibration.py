@@ -1,4 +1,4 @@
-"""Plausibility is a probability: the calibration is the likeliest one, and not sure of few facts."""
+"""Plausibility is a probability: the calibration is the likeliest one, and unsure of few facts."""
 
 from __future__ import annotations
 
