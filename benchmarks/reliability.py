@@ -29,6 +29,7 @@ from lkge.data.files import write_text_atomically
 from lkge.data.formats import Triple
 from lkge.reports import plot_style
 from lkge.store.graph import LivingGraph
+from lkge.store.reader import Prediction
 
 RESULTS = Path(__file__).parents[1] / "results"
 SEED, HIDDEN, TOP, BINS, WANTED = 11, 0.1, 10, 10, 0.05
@@ -41,10 +42,16 @@ Query = tuple[str | None, str, str | None]
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers to queries, (n,) each: plausibility, and whether the answer is a hidden fact."""
+    """Answers to queries, (n,) each: plausibility, whether the answer is a hidden fact, and whether
+    it is the first of its list."""
 
     plausibility: NDArray[np.float64]
     true: NDArray[np.bool_]
+    first: NDArray[np.bool_]
+
+    def only_first(self) -> Answers:
+        """The first answer of each list."""
+        return Answers(self.plausibility[self.first], self.true[self.first], self.first[self.first])
 
     def bins(self) -> Iterator[tuple[int, float, float]]:
         """Of each bin with answers: their number, mean plausibility, share of true ones."""
@@ -169,26 +176,31 @@ def ask(
 ) -> tuple[Answers, Answers]:
     """The ten best new answers to each query, once with all hidden facts as true ones, and once for
     each hidden fact alone, without the other ones."""
-    every: list[tuple[float, bool]] = []
-    single: list[tuple[float, bool]] = []
+    every: list[tuple[float, bool, bool]] = []
+    single: list[tuple[float, bool, bool]] = []
     for query in queries:
         subject, relation, object_ = query
         true = truths.get(query, set())
         found = graph.predict(
             subject=subject, relation=relation, object=object_, k=TOP + len(true), new_only=True
         )
-        judged = [(answer.plausibility, answer.entity in true) for answer in found]
-        every += judged[:TOP]
+        every += _judged(found, true)
         for target in true:
             left = [each for each in found if each.entity == target or each.entity not in true]
-            single += [(each.plausibility, each.entity == target) for each in left[:TOP]]
+            single += _judged(left, {target})
     return _answers(every), _answers(single)
 
 
-def _answers(judged: Sequence[tuple[float, bool]]) -> Answers:
-    columns = zip(*judged, strict=True) if judged else ((), ())
-    plausibility, true = map(list, columns)
-    return Answers(np.array(plausibility, float), np.array(true, bool))
+def _judged(found: Sequence[Prediction], true: set[str]) -> list[tuple[float, bool, bool]]:
+    return [
+        (answer.plausibility, answer.entity in true, rank == 0)
+        for rank, answer in enumerate(found[:TOP])
+    ]
+
+
+def _answers(judged: Sequence[tuple[float, bool, bool]]) -> Answers:
+    plausibility, true, first = np.array(judged, dtype=float).reshape(-1, 3).T
+    return Answers(plausibility, true > 0, first > 0)
 
 
 @plot_style.style()
@@ -215,14 +227,16 @@ def reliability_diagram(measured: Sequence[Measured]) -> Figure:
 
 HEADER = (
     *("graph", "facts", "held out", "answers", "mean plausibility", "share true"),
-    *("error", "error, single", "≥ 0.9: answers", "of these true", "error, other queries"),
+    *("error", "error, single", "error, first answers", "error, first answers, single"),
+    *("≥ 0.9: answers", "of these true", "error, other queries"),
 )
 
 
 def _row(one: Measured) -> list[str]:
     sure, share = one.answers.above(0.9)
     given, true = one.answers.plausibility.mean(), one.answers.true.mean()
-    errors = (one.answers.error(), one.single.error())
+    first = (one.answers.only_first(), one.single.only_first())
+    errors = [answers.error() for answers in (one.answers, one.single, *first)]
     return [
         *(one.name, f"{one.facts:,}", f"{one.held_out:,}", f"{len(one.answers.true):,}"),
         *(f"{number:.3f}" for number in (given, true, *errors)),
@@ -249,7 +263,8 @@ def _markdown(measured: Sequence[Measured]) -> str:
         f"* largest error: {worst.answers.error():.3f} on {worst.name}"
         f" (wanted: at most {WANTED:g})",
         "* *held out*: facts that the calibration was fitted to; *single*: for each hidden fact of"
-        " a query alone, without the answers that are other hidden facts",
+        " a query alone, without the answers that are other hidden facts; *first answers*: the"
+        " first answer of each list alone, where most of the high plausibilities are",
         f"* *other queries*: {OTHER_QUERIES:,} queries of known facts, most of which lack no"
         " answer; they are not part of the wanted figure",
         "* TransE is the method LKGE with the preset `living-paper`; the packages are those of the"
