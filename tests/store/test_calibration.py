@@ -116,8 +116,13 @@ def test_few_facts_do_not_leave_the_prior() -> None:
     assert fitted(examples, MIN_FACTS - 1, 2.0) == UNKNOWN
     assert not UNKNOWN.is_known
     assert fitted(examples, MIN_FACTS, 2.0).is_known
-    none_true = examples._replace(true=np.zeros(100, np.bool_))
-    assert fitted(none_true, 500, 2.0) == UNKNOWN
+
+
+def test_where_no_list_has_its_held_out_fact_every_answer_is_implausible() -> None:
+    examples = drawn(np.random.default_rng(5), 5_000)
+    found = fitted(examples._replace(true=np.zeros(5_000, np.bool_)), 250, 2.0)
+    assert found.is_known
+    assert found.plausibility(examples.features, 0).mean() < 0.001
 
 
 def test_the_prior_is_never_sure_whatever_the_scores() -> None:

@@ -89,7 +89,7 @@ class Examples(NamedTuple):
 
 def fitted(examples: Examples, facts: int, temperature: float) -> Calibration:
     """The likeliest calibration, given the examples of so many held-out facts."""
-    if facts < MIN_FACTS or not examples.true.any():
+    if facts < MIN_FACTS:
         return UNKNOWN
     inputs = inputs_of(examples.features)
     weights = _pooled(inputs, examples)
