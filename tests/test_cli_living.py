@@ -317,6 +317,24 @@ class TestPredict:
         assert len(answers) == 19
         assert "p4" not in {answer["entity"] for answer in answers}
 
+    def test_answers_out_of_range_are_marked_or_left_out(self, kg: Path) -> None:
+        fact = written(kg.parent / "fact.tsv", "Basel\tlies in\tEurope\n")
+        done("add", kg, fact, "--valid", "0", "--quiet")
+        words = ("predict", kg, "-s", "p3", "-r", "knows 1", "-k", "30")
+        answers = tree(*words)["answers"]
+        outside = {answer["entity"] for answer in answers if not answer["in_range"]}
+        assert outside == {"Basel", "Europe"}
+        assert done(*words).stdout.count("out of range") == 2
+        assert tree(*words, "--in-range")["answers"] == [a for a in answers if a["in_range"]]
+        assert "out of range" not in done(*words, "--in-range").stdout
+
+    def test_few_held_out_facts_are_told(self, kg: Path) -> None:
+        words = ("predict", kg, "-s", "p3", "-r", "knows 1", "-k", "20")
+        found = tree(*words)
+        assert found["calibrated"] is False
+        assert max(answer["plausibility"] for answer in found["answers"]) < 0.3
+        assert "not calibrated" in done(*words).stdout
+
     def test_of_an_older_version(self, kg: Path, more: Path) -> None:
         done("add", kg, more, "--quiet")
         for version, entities in ((1, 20), (2, 30)):
@@ -372,7 +390,9 @@ class TestPredict:
         shown = done(*words).stdout
         assert " new " not in shown
         assert "not calibrated" in shown
+        assert {answer["in_range"] for answer in tree(*words)["answers"]} == {None}
         assert_refused(lkge(*words, "--new"), "--new needs the known facts")
+        assert_refused(lkge(*words, "--in-range"), "--in-range needs the known facts")
 
 
 def test_similar(kg: Path) -> None:

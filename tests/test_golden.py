@@ -55,6 +55,14 @@ def test_an_old_living_graph_answers_as_it_did() -> None:
     assert (first.known, second.known) == (False, True)
 
 
+def test_an_old_calibration_is_read_and_plausibility_is_the_prior() -> None:
+    graph = lkge.open(GOLDEN / "store")
+    assert graph.reader.manifest.calibration == (0.0, 0.0)
+    assert not graph.reader.calibration.is_known
+    answers = graph.predict(subject="City 03", relation="lies in", k=9)
+    assert 0 < max(answer.plausibility for answer in answers) < 0.27
+
+
 def test_an_old_living_graph_learns_the_batch_that_waits_and_new_facts(tmp_path: Path) -> None:
     folder = copied("store", tmp_path)
     graph = lkge.open(folder)

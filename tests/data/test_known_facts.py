@@ -142,6 +142,19 @@ def test_the_facts_around_an_entity(history: list[Triples], limit: int | None) -
         assert [(*fact, at) for fact, at in zip(facts.tolist(), since, strict=True)] == expected
 
 
+@given(histories, st.integers(0, 5))
+def test_subjects_and_numbers_of_answers_of_a_relation(
+    history: list[Triples], relation: int
+) -> None:
+    answers = KnownFacts.build([as_facts(facts) for facts in history])
+    known = {
+        query: objects for query, objects in plain_twin(history).items() if query[1] == relation
+    }
+    assert answers.subjects_of(relation).tolist() == sorted(subject for subject, _ in known)
+    sizes = [len(known[query]) for query in sorted(known)]
+    assert answers.answer_counts(relation).tolist() == sizes
+
+
 def test_growth_leaves_the_old_answers_as_they_were() -> None:
     old = KnownFacts.build([as_facts([(0, 0, 1), (0, 0, 3)])])
     before = {name: array.copy() for name, array in old.arrays().items()}

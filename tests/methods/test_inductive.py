@@ -131,6 +131,9 @@ def test_every_query_is_ranked_whatever_was_trained(name: str, backend: str) -> 
         scores = predictor.candidate_scores(s, r)
         above, others = scores > scores[o] + 1e-5, np.delete(scores, o)
         assert 1 + above.sum() <= rank <= 1 + (others >= scores[o] - 1e-5).sum()
+    several = predictor.query_scores(as_facts(queries[::-3]))
+    for row, (s, r, _) in zip(several, queries[::-3], strict=True):
+        np.testing.assert_allclose(row, predictor.candidate_scores(s, r), rtol=1e-5, atol=1e-5)
 
 
 @BOTH

@@ -301,6 +301,18 @@ def test_questions_and_facts_have_the_same_scores(score: Score, backend: Backend
 
 @BACKENDS
 @EVERY_SCORE
+def test_several_queries_have_the_scores_of_each(score: Score, backend: Backend) -> None:
+    predictor = TablePredictor.of(normal(0, 30, 2, 10), score, backend)
+    queries = np.array([[3, 2, 0], [0, 1, 0], [3, 2, 7], [29, 0, 0]], dtype=np.int32)
+    scores = predictor.query_scores(queries)
+    assert scores.shape == (4, 30)
+    for row, (subject, relation, _) in zip(scores, queries.tolist(), strict=True):
+        expected = predictor.candidate_scores(subject, relation)
+        np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-5)
+
+
+@BACKENDS
+@EVERY_SCORE
 def test_nothing_is_asked_and_nothing_ranked(score: Score, backend: Backend) -> None:
     none = np.empty((0, 3), dtype=np.int32)
     predictor = TablePredictor.of(normal(0, 5, 1, 4), score, backend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,11 +64,18 @@ def test_type_choose_and_read_the_answer(page: Page) -> None:
     expect(answers(page)).to_have_count(10)
     known = answers(page).filter(has_text="Country 3")
     expect(known.locator(".mark")).to_have_text("known")
-    expect(answers(page).filter(has_text="City 03").first.locator(".mark")).to_have_text("new")
-    widths = [bar.bounding_box()["width"] for bar in page.locator(".track i").all()]
+    city = answers(page).filter(has_text="City 03").first
+    expect(city.locator(".mark")).to_have_text("out of range")
+    new = answers(page).filter(has_not_text="known").locator(".track i")
+    widths = [bar.bounding_box()["width"] for bar in new.all()]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > 0
     expect(page.locator(".question")).to_contain_text("City 03 → lies in → ?")
+
+    page.get_by_label("Only what is in range").check()
+    expect(answers(page).filter(has_text="City")).to_have_count(0)
+    expect(answers(page).first.locator(".mark")).to_have_text(re.compile("known|new"))
+    page.get_by_label("Only what is in range").uncheck()
 
     page.get_by_label("Only what is not known yet").check()
     expect(answers(page).filter(has_text="Country 3")).to_have_count(0)
@@ -255,6 +263,7 @@ def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
         "relation",
         "count",
         "new-only",
+        "in-range",
         "map-colour",
         "map-canvas",
         "facts",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ def answered(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, A
     assert response.status_code == 200, response.text
     tree: dict[str, Any] = response.json()
     assert tree.pop("version") == 1
+    tree.pop("calibrated", None)
     return tree
 
 
@@ -61,10 +61,32 @@ def test_score_knows_what_is_known(client: TestClient, learned: Path) -> None:
     first, second = answered(client, "/score", {"facts": facts})["facts"]
     assert [first["subject"], first["relation"], first["object"]] == facts[0]
     assert (first["known"], second["known"]) == (True, False)
-    curve = open_reader(learned).curve
-    for one in (first, second):
-        logit = curve.slope * one["score"] + curve.offset
-        assert one["plausibility"] == pytest.approx(1 / (1 + math.exp(-logit)), rel=1e-5)
+    assert (first["in_range"], second["in_range"]) == (True, False)
+    scored = open_reader(learned).score([tuple(fact) for fact in facts])
+    assert [first, second] == [one._asdict() for one in scored]
+
+
+def test_answers_out_of_range_are_marked_or_left_out(client: TestClient) -> None:
+    body = {"subject": "City 03", "relation": "lies in", "k": 100}
+    every = answered(client, "/predict", body)["answers"]
+    inside = answered(client, "/predict", {**body, "in_range": True})["answers"]
+    countries = {object_ for _, relation, object_ in world() if relation == "lies in"}
+    assert {one["entity"] for one in every if one["in_range"]} == countries
+    assert inside == [one for one in every if one["in_range"]]
+    assert len(inside) < len(every)
+
+
+def test_a_response_says_whether_plausibility_is_calibrated(
+    client: TestClient, learned: Path
+) -> None:
+    expected = open_reader(learned).calibration.is_known
+    query = {"subject": "City 03", "relation": "lies in"}
+    for path, body in (
+        ("/predict", query),
+        ("/predict/batch", {"queries": [query]}),
+        ("/score", {"facts": [["City 03", "lies in", "Country 3"]]}),
+    ):
+        assert client.post(path, json=body).json()["calibrated"] is expected
 
 
 @pytest.mark.parametrize(

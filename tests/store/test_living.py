@@ -83,6 +83,56 @@ def test_it_learns_what_it_is_taught(tmp_path: Path) -> None:
     assert graph.log()[-1].mrr_new > 0.2
 
 
+def test_each_version_is_calibrated_the_same_way_and_keeps_its_calibration(tmp_path: Path) -> None:
+    first, second = (made(tmp_path / name) for name in "ab")
+    calibration = first.reader.calibration
+    assert calibration.is_known
+    assert calibration.facts == len(first.reader.hold_out)
+    assert calibration == second.reader.calibration
+    first.add(NEWCOMERS, valid=0.5)
+    assert first.reader.calibration.facts > calibration.facts
+    assert first.reader.calibration != calibration
+    first.rollback(1)
+    assert open(tmp_path / "a").reader.calibration == calibration
+
+
+def test_a_calibration_among_a_sample_of_the_candidates(tmp_path: Path) -> None:
+    graph = init(tmp_path / "KG", store_config=StoreConfig(evaluation_candidates=10), **QUICK)
+    graph.add(ring(0, 200), valid=0.1)
+    assert graph.log()[-1].candidates < 200
+    assert graph.reader.calibration.is_known
+
+
+def test_few_held_out_facts_are_not_enough_to_calibrate(tmp_path: Path) -> None:
+    graph = init(tmp_path / "KG", **QUICK)
+    assert not graph.reader.calibration.is_known
+    graph.add(ring(0, 40), valid=0.05)
+    assert 0 < len(graph.reader.hold_out) < 10
+    assert not graph.reader.calibration.is_known
+    answers = graph.predict(subject="person 3", relation="knows 1", k=40)
+    assert max(answer.plausibility for answer in answers) < 0.27
+
+
+def test_answers_in_range_are_those_of_known_facts(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    graph.add([("person 1", "lives in", "Basel"), ("person 2", "lives in", "Turin")], valid=0)
+    query: dict[str, Any] = {"subject": "person 9", "relation": "lives in"}
+    every = graph.predict(**query, k=99)
+    inside = graph.predict(**query, k=99, in_range=True)
+    assert {answer.entity for answer in inside} == {"Basel", "Turin"}
+    assert inside == [answer for answer in every if answer.in_range]
+    people = graph.predict(relation="lives in", object="Turin", in_range=True, new_only=True)
+    assert [answer.entity for answer in people] == ["person 1"]
+    first, second = graph.score(
+        [("person 9", "lives in", "Basel"), ("person 9", "lives in", "person 3")]
+    )
+    assert (first.in_range, second.in_range) == (True, False)
+    unknown = init(tmp_path / "unknown", known=False, **QUICK)
+    unknown.add(ring(0, 40))
+    with pytest.raises(DataError, match="needs the known facts"):
+        unknown.predict(subject="person 3", relation="knows 1", in_range=True)
+
+
 def test_a_graph_is_evergreen_unless_a_preset_or_a_method_is_named(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({}, "living", "evergreen"),

@@ -9,6 +9,7 @@ import pytest
 from pydantic.dataclasses import dataclass
 
 from lkge.errors import DamagedFile, RunError
+from lkge.store.calibration import Calibration
 from lkge.store.records import (
     STRICT,
     Manifest,
@@ -121,6 +122,30 @@ def test_a_manifest_of_format_1_is_read_under_its_old_names(tmp_path: Path) -> N
     manifest = read_record(tmp_path / "manifest", Manifest)
     assert (manifest.config, manifest.updates) == ({"seed": 3}, 7)
     assert to_json(manifest)["updates"] == 7
+
+
+def manifest_tree(calibration: Any) -> dict[str, Any]:
+    return {"version": -1, "last_batch": 0, "config": {}, "calibration": calibration, "format": 2}
+
+
+def test_a_calibration_comes_back_and_an_old_one_is_two_numbers(tmp_path: Path) -> None:
+    new = Calibration(20, 2.0, (0.1, 0.9, -0.3), (0, 3), (0.25, -1.0))
+    for calibration in (new, (1.5, -2.0)):
+        manifest = Manifest(-1, 0, {}, calibration)
+        write_record(tmp_path / "manifest", manifest)
+        read = read_record(tmp_path / "manifest", Manifest)
+        assert read.calibration == calibration
+        assert type(read.calibration) is type(calibration)
+
+
+@pytest.mark.parametrize(
+    "calibration",
+    [[1.0], {"slope": 1.0}, {"facts": -3}, {"relations": [2, 1], "offsets": [0, 0]}, None, "none"],
+)
+def test_a_calibration_that_does_not_fit_is_damage(tmp_path: Path, calibration: Any) -> None:
+    write_checked_json(tmp_path / "manifest", manifest_tree(calibration))
+    with pytest.raises(DamagedFile):
+        read_record(tmp_path / "manifest", Manifest)
 
 
 @pytest.mark.parametrize(

@@ -51,22 +51,27 @@ def predict(
         Option(help="A TSV file of questions: subject, relation, ? or ?, relation, object."),
     ] = None,
     new: Annotated[bool, Option("--new", help="Only answers that are not known.")] = False,
+    in_range: Annotated[
+        bool,
+        Option("--in-range", help="Only answers that known facts of the relation have there."),
+    ] = False,
     version: grow.AtVersion = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Complete facts: the best objects of a subject and relation, or the best subjects."""
     queries = queries_of(subject, relation, object_, batch)
     reader = grow.opened(kg, version)
-    if new and not reader.store.options.known:
-        raise SettingsError("--new needs the known facts, which this graph does not keep")
+    for flag, given in (("--new", new), ("--in-range", in_range)):
+        if given and not reader.store.options.known:
+            raise SettingsError(f"{flag} needs the known facts, which this graph does not keep")
     answered = []
     for query, place in queries:
         with _naming(place):
-            answers = reader.predict(**query._asdict(), k=k, new_only=new)
+            answers = reader.predict(**query._asdict(), k=k, new_only=new, in_range=in_range)
         answered.append((query, answers))
     if as_json:
         trees = [
-            {"version": reader.version, **query._asdict(), "answers": _trees(reader, answers)}
+            {**_of_version(reader), **query._asdict(), "answers": _trees(reader, answers)}
             for query, answers in answered
         ]
         output.print_json(trees[0] if batch is None else trees)
@@ -101,12 +106,12 @@ def score(
     version: grow.AtVersion = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Judge facts: how plausible each is, from 0 to 1, and whether it is known."""
+    """Judge facts: how plausible each object is for subject and relation, and what is known."""
     read = grow.read_files(files)
     reader = grow.opened(kg, version)
     scored = [fact for facts in read for fact in scores_of(reader, facts)]
     if as_json:
-        output.print_json({"version": reader.version, "facts": _trees(reader, scored)})
+        output.print_json({**_of_version(reader), "facts": _trees(reader, scored)})
         return
     rows = [(*map(text.printable, fact[:3]), *_judged(reader, fact)) for fact in scored]
     columns = ("subject", "relation", "object", "", "plausibility", "score", "")
@@ -183,8 +188,10 @@ def bar(share: float) -> str:
 
 
 def _judged(reader: Reader, fact: Prediction | ScoredFact) -> tuple[str | grids.Cell, ...]:
-    """Plausibility as a bar and a number, score, and whether the fact is known."""
-    mark = grids.Cell("known", faint=True) if fact.known else grids.Cell("new", best=True)
+    """Plausibility as a bar and a number, score, and whether the fact is known or out of range."""
+    mark = grids.Cell("new", best=True)
+    if fact.known or not fact.in_range:
+        mark = grids.Cell("known" if fact.known else "out of range", faint=True)
     numbers = (text.number(fact.plausibility), text.number(fact.score))
     return (bar(fact.plausibility), *numbers, mark if reader.store.options.known else "")
 
@@ -192,14 +199,17 @@ def _judged(reader: Reader, fact: Prediction | ScoredFact) -> tuple[str | grids.
 def _trees(
     reader: Reader, facts: Sequence[Prediction] | Sequence[ScoredFact]
 ) -> list[dict[str, Any]]:
-    """Facts for JSON; `known` is None if the graph does not keep known facts."""
-    unknown = {} if reader.store.options.known else {"known": None}
+    """Facts for JSON; `known` and `in_range` are None if the graph does not keep known facts."""
+    unknown = {} if reader.store.options.known else {"known": None, "in_range": None}
     return [fact._asdict() | unknown for fact in facts]
 
 
-def _calibration_note(reader: Reader) -> str:
-    from lkge.store.calibration import UNKNOWN
+def _of_version(reader: Reader) -> dict[str, Any]:
+    """Version and state of calibration for JSON."""
+    return {"version": reader.version, "calibrated": reader.calibration.is_known}
 
-    if reader.curve != UNKNOWN:
+
+def _calibration_note(reader: Reader) -> str:
+    if reader.calibration.is_known:
         return ""
-    return "No fact was held out yet, so plausibility is not calibrated: everything has a half."
+    return "Too few facts were held out: plausibility is not calibrated, but a prior by rank."

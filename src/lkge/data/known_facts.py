@@ -57,6 +57,16 @@ class KnownFacts:
         row = slice(int(starts[0]), int(stops[0]))
         return self.answers[row][self.since[row] <= until]
 
+    def subjects_of(self, relation: int) -> Ids:
+        """The sorted subjects of all facts of one relation. Takes a pass over the K queries."""
+        found: Ids = (self.keys[(self.keys & _RELATION) == relation] >> 32).astype(np.int32)
+        return found
+
+    def answer_counts(self, relation: int) -> Ints:
+        """The number of answers of each query of one relation. Takes a pass over the K queries."""
+        places = np.flatnonzero((self.keys & _RELATION) == relation)
+        return self.offsets[places + 1] - self.offsets[places]
+
     def contains(self, facts: Facts) -> Mask:
         """For each of n facts whether it is known; shape (n,)."""
         return self._places(pack(facts[:, 0], facts[:, 1]), facts[:, 2])[1]

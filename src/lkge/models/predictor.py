@@ -52,6 +52,10 @@ class Predictor(ABC):
         """The score of (subject, relation, x) for every entity x, (n,)."""
 
     @abstractmethod
+    def query_scores(self, queries: Facts) -> Floats:
+        """`candidate_scores` of k queries, whose objects are ignored; (k, n)."""
+
+    @abstractmethod
     def fact_scores(self, facts: Facts) -> Floats:
         """The score of each fact, (k,)."""
 
@@ -113,8 +117,11 @@ class TablePredictor(Predictor):
         return ranks
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
-        query = self.queries(np.array([[subject, relation]], dtype=np.int32))
-        scores: Floats = self.backend.scores(self.score, query, self.entity)[0]
+        scores: Floats = self.query_scores(np.array([[subject, relation]], dtype=np.int32))[0]
+        return scores
+
+    def query_scores(self, queries: Facts) -> Floats:
+        scores: Floats = self.backend.scores(self.score, self.queries(queries), self.entity)
         return scores
 
     def fact_scores(self, facts: Facts) -> Floats:
@@ -148,6 +155,15 @@ class RelationPredictor(Predictor):
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
         return self.encoder.at(relation).candidate_scores(subject, relation)
+
+    def query_scores(self, queries: Facts) -> Floats:
+        parts = [
+            (part, predictor.query_scores(queries[part]))
+            for part, predictor in self._divided(queries)
+        ]
+        order = np.argsort(np.concatenate([part for part, _ in parts]))
+        scores: Floats = np.concatenate([rows for _, rows in parts])[order]
+        return scores
 
     def fact_scores(self, facts: Facts) -> Floats:
         scores = np.empty(len(facts), dtype=np.float32)

@@ -40,21 +40,28 @@ Prefix = Annotated[
 @query.post("/predict")
 async def predict(query: schemas.Query, service: ServiceDep) -> schemas.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    version, answers = await service.active.query(lambda reader: _predict(reader, query))
-    return schemas.Predictions(version=version, answers=answers)
+    version, (calibrated, (answers,)) = await service.active.query(
+        lambda reader: _predictions(reader, [query])
+    )
+    return schemas.Predictions(version=version, calibrated=calibrated, answers=answers)
 
 
 @query.post("/predict/batch")
 async def predict_batch(batch: schemas.Queries, service: ServiceDep) -> schemas.BatchPredictions:
     """Several queries, answered by the same version. An unknown name in one fails all of them."""
-    version, results = await service.active.query(
-        lambda reader: [_predict(reader, query) for query in batch.queries]
+    version, (calibrated, results) = await service.active.query(
+        lambda reader: _predictions(reader, batch.queries)
     )
-    return schemas.BatchPredictions(version=version, results=results)
+    return schemas.BatchPredictions(version=version, calibrated=calibrated, results=results)
 
 
-def _predict(reader: Reader, query: schemas.Query) -> list[schemas.Prediction]:
-    return [schemas.Prediction(**each._asdict()) for each in reader.predict(**query.model_dump())]
+def _predictions(
+    reader: Reader, queries: list[schemas.Query]
+) -> tuple[bool, list[list[schemas.Prediction]]]:
+    """Whether plausibilities are calibrated, and the answers to each query."""
+    answered = [reader.predict(**query.model_dump()) for query in queries]
+    results = [[schemas.Prediction(**each._asdict()) for each in one] for one in answered]
+    return reader.calibration.is_known, results
 
 
 @query.post("/similar")
@@ -69,10 +76,12 @@ async def similar(query: schemas.SimilarQuery, service: ServiceDep) -> schemas.S
 
 @query.post("/score")
 async def score(query: schemas.ScoreQuery, service: ServiceDep) -> schemas.ScoredFacts:
-    """How plausible given facts are, from 0 to 1, and whether they are known."""
-    version, scored = await service.active.query(lambda reader: reader.score(query.facts))
+    """How plausible each object is for subject and relation, and what is known of the facts."""
+    version, (calibrated, scored) = await service.active.query(
+        lambda reader: (reader.calibration.is_known, reader.score(query.facts))
+    )
     facts = [schemas.ScoredFact(**each._asdict()) for each in scored]
-    return schemas.ScoredFacts(version=version, facts=facts)
+    return schemas.ScoredFacts(version=version, calibrated=calibrated, facts=facts)
 
 
 @browse.get("/entities")

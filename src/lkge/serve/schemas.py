@@ -72,6 +72,10 @@ class Query(RequestBody):
     object: OptionalName = Field(default=None, description="Predict subjects.")
     k: AnswerCount = 10
     new_only: bool = Field(default=False, description="Leave out answers that are known facts.")
+    in_range: bool = Field(
+        default=False,
+        description="Leave out answers that no known fact of the relation has in the same place.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _one_side(self) -> Self:
@@ -141,22 +145,35 @@ class Versioned(BaseModel):
     version: Count = Field(description="The version that this response comes from.")
 
 
+class Calibrated(Versioned):
+    """Base of the responses with plausibilities."""
+
+    calibrated: bool = Field(
+        description="Whether plausibility is calibrated on held-out facts; else a prior by rank."
+    )
+
+
 class Prediction(BaseModel):
     """An entity that may complete a fact."""
 
     entity: str
     score: float = Field(description="Higher is better; comparable within one query.")
-    plausibility: Probability = Field(description="The score, calibrated to 0 … 1.")
+    plausibility: Probability = Field(
+        description="The probability that an answer at this place in the list is true."
+    )
     known: bool = Field(description="Whether the completed fact is a known fact.")
+    in_range: bool = Field(
+        description="Whether a known fact of the relation has the entity in the same place."
+    )
 
 
-class Predictions(Versioned):
+class Predictions(Calibrated):
     """Answers to one query, best first."""
 
     answers: list[Prediction]
 
 
-class BatchPredictions(Versioned):
+class BatchPredictions(Calibrated):
     """Answers to several queries, in the order of the queries."""
 
     results: list[list[Prediction]]
@@ -182,11 +199,16 @@ class ScoredFact(BaseModel):
     relation: str
     object: str
     score: float
-    plausibility: Probability
+    plausibility: Probability = Field(
+        description="The probability that the object is true at its place among all objects."
+    )
     known: bool
+    in_range: bool = Field(
+        description="Whether a known fact of the relation has the object in the same place."
+    )
 
 
-class ScoredFacts(Versioned):
+class ScoredFacts(Calibrated):
     """The facts in the order of the request."""
 
     facts: list[ScoredFact]

@@ -20,8 +20,9 @@ from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.arrays import mapped
-from lkge.store.calibration import Curve
+from lkge.store.calibration import UNKNOWN, Calibration
 from lkge.store.holdout import HoldOut
+from lkge.store.judging import Judge
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.versions import ENTITY, RELATION, Store
 from lkge.training.trainer import restored
@@ -30,12 +31,14 @@ Ids = NDArray[np.int64]
 
 
 class Prediction(NamedTuple):
-    """An entity that completes a fact, how well, and whether that fact is known."""
+    """An entity that completes a fact: score, plausibility from 0 to 1, whether the fact is known,
+    and whether a known fact of the relation has the entity in the same place."""
 
     entity: str
     score: float
     plausibility: float
     known: bool
+    in_range: bool
 
 
 class Similar(NamedTuple):
@@ -46,7 +49,8 @@ class Similar(NamedTuple):
 
 
 class ScoredFact(NamedTuple):
-    """A fact, its score, its plausibility from 0 to 1, and whether it is known."""
+    """A fact: score, plausibility from 0 to 1, whether it is known, and whether a known fact of the
+    relation has its object in the same place."""
 
     subject: str
     relation: str
@@ -54,6 +58,7 @@ class ScoredFact(NamedTuple):
     score: float
     plausibility: float
     known: bool
+    in_range: bool
 
 
 class Neighbour(NamedTuple):
@@ -72,7 +77,8 @@ class Reader:
         self.version = version
         self.manifest: Manifest = store.manifest(version)
         self.config = from_tree(self.manifest.config)
-        self.curve = Curve(*self.manifest.calibration)
+        saved = self.manifest.calibration
+        self.calibration = saved if isinstance(saved, Calibration) else UNKNOWN
         self._paths = {
             versions.OLD_FILES.get(name, name): store.folder_of(version) / name
             for name in self.manifest.files
@@ -80,6 +86,7 @@ class Reader:
         self.names = MappedNames.from_arrays(self._mapped(versions.NAMES))
         self.answers = KnownFacts.from_arrays(self._mapped(versions.KNOWN))
         self.predictor = self._predictor().with_names(self.names)
+        self._judge = Judge(self.answers, self.calibration, store.options.known)
 
     @property
     def log(self) -> tuple[VersionRecord, ...]:
@@ -133,16 +140,22 @@ class Reader:
         object: str | None = None,
         k: int = 10,
         new_only: bool = False,
+        in_range: bool = False,
     ) -> list[Prediction]:
-        """The k best objects of (subject, relation, ?), or subjects of (?, relation, object)."""
-        entity, query_relation = self._query(subject, relation, object)
+        """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
+        `in_range` only entities that a known fact of the relation has in the same place."""
+        entity, query_relation = query = self._query(subject, relation, object)
         scores = self.predictor.candidate_scores(entity, query_relation)
         known = self.answers.of(entity, query_relation, self.version)
+        left = np.ones(len(scores), np.bool_)
+        if in_range:
+            left[:] = False
+            left[self._judge.range_of(query_relation)] = True
         if new_only:
-            scores[known] = -np.inf
-        best = best_first(scores, min(k, len(scores) - new_only * len(known)))
-        plausible = self.curve.plausibility(scores[best])
-        columns = scores[best].tolist(), plausible.tolist(), np.isin(best, known).tolist()
+            left[known] = False
+        best = best_first(np.where(left, scores, -np.inf), min(k, int(left.sum())))
+        judged = self._judge.judged(query, scores, best, known)
+        columns = (scores[best].tolist(), *(column.tolist() for column in judged))
         names = self.names.entity_table.names(best)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
 
@@ -157,12 +170,11 @@ class Reader:
         return [Similar(*each) for each in found]
 
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
-        """How plausible each fact is."""
+        """How plausible each fact is, at its place in the list of (subject, relation, ?)."""
         ids = self.ids_of(facts)
         scores = self.predictor.fact_scores(ids)
-        known = self.answers.contains(ids)
-        plausible = self.curve.plausibility(scores)
-        columns = scores.tolist(), plausible.tolist(), known.tolist()
+        judged = self._judge.facts(self.predictor, ids, self.num_entities, self.version)
+        columns = (scores.tolist(), *(column.tolist() for column in judged))
         return [ScoredFact(*fact, *rest) for fact, *rest in zip(facts, *columns, strict=True)]
 
     def ids_of(self, facts: Sequence[Triple]) -> Facts:

@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass
 from lkge.data.files import as_run_error
 from lkge.errors import DamagedFile, RunError
 from lkge.evaluation.results import nan_to_none
+from lkge.store.calibration import Calibration
 from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 FORMAT = 2
@@ -29,6 +30,8 @@ STRICT = ConfigDict(strict=True, extra="forbid")
 Record = TypeVar("Record")
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 """A float whose nan is null in JSON."""
+OldCalibration = tuple[Number, Number]
+"""Slope and offset of a curve from score to plausibility, up to release 0.1."""
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -111,14 +114,14 @@ class VersionRecord:
 
 @dataclass(frozen=True, config=STRICT)
 class Manifest:
-    """A version: the last batch that was learned, settings, slope and offset of the calibration
-    curve, checksums of its files, the log up to this version, how many updates (or snapshots of a
-    run) its model has learned, and which code made it."""
+    """A version: the last batch that was learned, settings, the calibration, checksums of
+    its files, the log up to this version, how many updates (or snapshots of a run) its model has
+    learned, and which code made it."""
 
     version: int
     last_batch: int
     config: SavedConfig
-    calibration: tuple[Number, Number]
+    calibration: Calibration | OldCalibration
     files: dict[str, FileChecksum] = field(default_factory=dict)
     log: tuple[VersionRecord, ...] = ()
     updates: int = 0

@@ -7,7 +7,7 @@ The steps, in order (`Update.run`):
     3 train      the subgraph
     4 merge      the trained rows into the tables of the whole graph
     5 evaluate   the hold-out facts, under the new version and under the last one
-    6 calibrate  scores to plausibilities
+    6 calibrate  places in lists to plausibilities
     7 record     the line of the log and the manifest
 """
 
@@ -22,7 +22,7 @@ import torch
 from lkge.config import RunConfig
 from lkge.data.history import History
 from lkge.data.known_facts import KnownFacts
-from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
+from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
@@ -30,7 +30,8 @@ from lkge.models.predictor import Predictor, TablePredictor
 from lkge.provenance import provenance
 from lkge.store import holdout, records, versions
 from lkge.store.arrays import Array, Arrays, taken
-from lkge.store.calibration import Curve, calibrated
+from lkge.store.calibration import Calibration
+from lkge.store.held_out_lists import calibrated
 from lkge.store.inbox import FactBatch
 from lkge.store.reader import Reader, inference_tables
 from lkge.store.subgraph import Subgraph, choose_subgraph, whole_graph
@@ -105,7 +106,7 @@ class Update:
             version=reader.version + 1,
             updates=split.index + 1,
             last_batch=self.batch.number,
-            calibration=self.calibrate(evaluation),
+            calibration=self.calibrate(split, evaluation, known),
             provenance=provenance(),
             log=(*reader.log, self.record(split, result, known, evaluation)),
         )
@@ -234,16 +235,12 @@ class Update:
             predictor = _over(old, predictor, reader.inference_arrays[versions.ENTITY])
         return holdout.reciprocal_ranks(predictor, old, facts, reader.answers)
 
-    def calibrate(self, evaluation: Evaluation) -> Curve:
-        """Step 6: the calibration curve through hold-out facts and corrupted ones; that of the last
-        version if there is no hold-out fact."""
-        if not len(evaluation.hold_out):
-            return self.reader.curve
-        candidates, predictor = evaluation.candidates, evaluation.predictor
-        true = with_inverses(candidates.local(evaluation.hold_out.facts))
-        corrupted = true.copy()
-        corrupted[:, 2] = self._stream(EVALUATE, 2).integers(0, len(candidates), len(true))
-        return calibrated(predictor.fact_scores(true), predictor.fact_scores(corrupted))
+    def calibrate(
+        self, split: UpdateSplit, evaluation: Evaluation, known: KnownFacts
+    ) -> Calibration:
+        """Step 6: the calibration by the lists of the hold-out facts."""
+        candidates, total = evaluation.candidates, split.names.num_entities
+        return calibrated(evaluation.predictor, candidates, evaluation.hold_out.facts, known, total)
 
     def record(
         self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, evaluation: Evaluation

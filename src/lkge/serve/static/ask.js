@@ -28,6 +28,7 @@ function query() {
     relation: relation.value,
     k: Number(byId("count").value),
     new_only: byId("new-only").checked,
+    in_range: byId("in-range").checked,
   };
 }
 
@@ -49,7 +50,7 @@ async function ask() {
   place.removeAttribute("aria-busy");
 }
 
-function show(sent, { version, answers }) {
+function show(sent, { version, calibrated, answers }) {
   state.answers = new Set(answers.map((answer) => answer.entity));
   emit("answers");
   const unknown = el("b", {}, "?");
@@ -57,6 +58,9 @@ function show(sent, { version, answers }) {
   const parts = [sent.subject ?? unknown, arrow(), sent.relation, arrow(), sent.object ?? unknown];
   place.replaceChildren(
     el("p", { class: "question" }, ...parts, el("span", { class: "note" }, ` · version ${version}`)),
+    calibrated
+      ? ""
+      : el("p", { class: "note" }, "Too few facts were held out: percentages are not calibrated, but a prior by rank."),
     answers.length
       ? el("ol", { class: "answers" }, answers.map(row))
       : el("p", { class: "note" }, "Nothing is left to answer with."),
@@ -64,12 +68,19 @@ function show(sent, { version, answers }) {
   for (const bar of place.querySelectorAll(".track i")) bar.style.width = bar.dataset.share;
 }
 
+function mark({ known, in_range: inRange }) {
+  if (known) return el("span", { class: "mark" }, "known");
+  return inRange
+    ? el("span", { class: "mark new" }, "new")
+    : el("span", { class: "mark", title: "No known fact of this relation has it in this place." }, "out of range");
+}
+
 function row(answer, index) {
   const share = `${(100 * answer.plausibility).toFixed(1)}%`;
   return el("li", {},
     el("span", { class: "rank", "aria-hidden": "true" }, index + 1),
     nameButton(answer.entity, take),
-    el("span", { class: answer.known ? "mark" : "mark new" }, answer.known ? "known" : "new"),
+    mark(answer),
     el("div", { class: "measure", title: `score ${answer.score.toFixed(3)}` },
       el("div", { class: "track", "aria-hidden": "true" }, el("i", { "data-share": share })),
       el("span", { class: "share" }, share, el("span", { class: "unseen" }, " plausible"))),
@@ -102,7 +113,7 @@ export function begin() {
     if (entity.value !== state.entity) choose(entity.value);
     ask();
   });
-  for (const field of [byId("count"), byId("new-only"), ...form.elements.way]) {
+  for (const field of [byId("count"), byId("new-only"), byId("in-range"), ...form.elements.way]) {
     field.addEventListener("change", askIfWhole);
   }
   on("entity", (name) => { entity.value = name; });

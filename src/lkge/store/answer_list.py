@@ -1,0 +1,74 @@
+"""The list of a query, and the features of an answer in it, which have no scale.
+
+The list of a query has the scores of all candidates that are not known. They are standardised,
+z = (s - mean) / standard deviation, so a distance and a product are treated alike. A known answer
+has the place that it would have in the list.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+LIMIT = 15.0
+"""The greatest absolute value of log odds; exp(-15) is 3e-7."""
+
+
+class Features(NamedTuple):
+    """Of each answer, (k,): log p/(1 - p), where p is its share of the softmax of the list, and the
+    logarithm of its rank; of equal scores each has the best rank."""
+
+    log_odds: Doubles
+    log_rank: Doubles
+
+
+@dataclass(frozen=True)
+class AnswerList:
+    """The list of a query: standardised scores (u,) of the candidates that are not known, and the
+    mean and standard deviation of their scores. Each stands for `inflation` candidates: more than
+    1 if the candidates are a sample."""
+
+    standardised: Doubles
+    mean: float
+    deviation: float
+    inflation: float = 1.0
+
+    @classmethod
+    def of(cls, scores: Floats, known: NDArray[np.integer], inflation: float = 1.0) -> Self:
+        """From the scores of all candidates (n,) and the places of the known ones."""
+        listed = np.delete(scores, known).astype(np.float64)
+        if not len(listed):
+            return cls(listed, 0.0, 1.0, inflation)
+        mean, deviation = float(listed.mean()), float(listed.std()) or 1.0
+        return cls((listed - mean) / deviation, mean, deviation, inflation)
+
+    def features(self, scores: Floats, in_list: Mask, temperature: float) -> Features:
+        """The features of answers with these scores (k,). `in_list`: not known, so that the answer
+        itself is a part of the list."""
+        values = (scores.astype(np.float64) - self.mean) / self.deviation
+        return Features(self._log_odds(values, in_list, temperature), self._log_rank(values))
+
+    def _log_odds(self, values: Doubles, in_list: Mask, temperature: float) -> Doubles:
+        """temperature · z - log Σ exp(temperature · z'), the sum over all others."""
+        if not len(self.standardised):
+            return np.full(len(values), LIMIT)
+        highest = self.standardised.max()
+        total = np.exp(temperature * (self.standardised - highest)).sum()
+        relative = temperature * (values - highest)
+        own = np.exp(np.minimum(relative, 0)) * in_list
+        others = np.maximum(total - own, np.exp(-LIMIT) * total)
+        log_odds: Doubles = np.clip(relative - np.log(self.inflation * others), -LIMIT, LIMIT)
+        return log_odds
+
+    def _log_rank(self, values: Doubles) -> Doubles:
+        """The logarithm of 1 + the number of greater scores."""
+        lowest = values.min(initial=np.inf)
+        top = np.sort(self.standardised[self.standardised >= lowest])
+        above = len(top) - np.searchsorted(top, values, side="right")
+        log_rank: Doubles = np.log1p(self.inflation * above)
+        return log_rank
