@@ -54,6 +54,8 @@ class StoreConfig:
     """Old entities that are sampled for each fact of a large update."""
     hold_out_facts: Count = 2_000
     """Facts of the hold-out set, at most."""
+    calibration_facts: Count = 500
+    """Hold-out facts that plausibility is calibrated on, at most."""
     evaluation_candidates: Count = 20_000
     """Entities that a hold-out fact is ranked among, at most."""
     forgetting_warning: Annotated[float, Field(ge=0)] = 0.1

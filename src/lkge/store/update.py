@@ -240,7 +240,9 @@ class Update:
     ) -> Calibration:
         """Step 6: the calibration by the lists of the hold-out facts."""
         candidates, total = evaluation.candidates, split.names.num_entities
-        return calibrated(evaluation.predictor, candidates, evaluation.hold_out.facts, known, total)
+        facts, most = evaluation.hold_out.facts, self.store_config.calibration_facts
+        sample = np.sort(self._stream(EVALUATE, 2).permutation(len(facts))[:most])
+        return calibrated(evaluation.predictor, candidates, facts[sample], known, total)
 
     def record(
         self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, evaluation: Evaluation
