@@ -23,7 +23,11 @@ FORMAT = 2
 """What is written. Format 1, of release 0.1, is read: it has other names (`OLD_FIELDS`)."""
 OLD_FIELDS = {"settings": "config", "lessons": "updates"}
 REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
-INIT, ADD, ROLLBACK = "init", "add", "rollback"
+INIT, ADD, ROLLBACK, EDIT = "init", "add", "rollback", "edit"
+NOTHING = "nothing"
+"""The kind of a record that is no version: the batch had nothing new. It is in no log."""
+WITH_BATCH = (ADD, EDIT)
+"""The kinds of versions that a batch led to."""
 STRICT = ConfigDict(strict=True, extra="forbid")
 
 Record = TypeVar("Record")
@@ -80,6 +84,7 @@ class VersionRecord:
     row                 MRR of the hold-out facts of each version, by version
     candidates          entities that hold-out facts were ranked among
     drift               mean of 1 - cosine over the `touched` old rows that changed
+    removed             how many of `entities` were removed; each keeps its row and has no name
     """
 
     version: int
@@ -104,6 +109,12 @@ class VersionRecord:
     warnings: tuple[str, ...] = ()
     source: str = ""
     batch: int = 0
+    removed: int = 0
+
+    @property
+    def is_version(self) -> bool:
+        """Whether there is a version; otherwise nothing was new, and `warnings` says what."""
+        return self.kind != NOTHING
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -128,10 +139,12 @@ class Manifest:
 
 @dataclass(frozen=True, config=STRICT)
 class Options:
-    """How many versions are kept on disk, and whether known facts are stored."""
+    """How many versions are kept on disk, whether known facts are stored, and for how many days
+    each version is kept at least."""
 
     keep: int = 5
     known: bool = True
+    keep_days: Count = 0
 
 
 @dataclass(frozen=True, config=STRICT)
