@@ -56,6 +56,7 @@ PAIR_SCHEMA: dict[str, Any] = {
     },
     "minItems": 2,
     "maxItems": 2,
+    "uniqueItems": True,
 }
 OPTIONAL_PAIR = (
     pydantic.WithJsonSchema(PAIR_SCHEMA),
@@ -186,6 +187,9 @@ class NewEdit(RequestBody):
         given = self.model_fields_set
         if len(given) != 1 or getattr(self, *given) is None:
             raise ValueError("give exactly one of remove, rename, rename_relation and merge")
+        pair = self.rename or self.rename_relation or self.merge
+        if pair and pair[0] == pair[1]:
+            raise ValueError("give two names that differ")
         return self
 
 
