@@ -105,7 +105,7 @@ def rollback(
     if as_json:
         output.print_json(record)
     else:
-        output.say(f"{kg}: version {record.version} is version {version} again")
+        output.say(f"{kg}: version {record.version} is {record.source} again")
 
 
 def tag(

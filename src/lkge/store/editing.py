@@ -1,8 +1,8 @@
 """How an edit changes a version: new names, facts to retract and facts to learn.
 
-A removed entity keeps its id and its row, so that ids never move. It loses its name, and with it
-every way to be asked for. It is left out of answers, maps, exports and evaluation candidates. A
-later fact with the old name makes a new entity with a new row.
+A removed entity keeps its id and its row, so that ids never change. It loses its name: no query can
+name it. Answers, maps, exports and evaluation candidates leave it out. A later fact with the old
+name makes a new entity with a new row.
 """
 
 import dataclasses
