@@ -193,7 +193,7 @@ class TestAdd:
     def test_json_is_the_line_of_the_log(self, kg: Path, more: Path) -> None:
         (record,) = tree("add", kg, more, "--quiet", "--valid", "0")
         assert record["mrr_new"] is None, "no held-out fact: no number"
-        assert record == tree("log", kg)[-1]
+        assert {**record, "tags": []} == tree("log", kg)[-1]
 
     def test_what_was_known_is_warned_of(self, kg: Path) -> None:
         again = written(kg.parent / "again.tsv", "p0\tknows 1\tp1\np0\tknows 1\tp9\n")
@@ -448,6 +448,114 @@ def test_rollback(kg: Path, more: Path) -> None:
     assert [record["kind"] for record in tree("log", kg)] == ["init", "add", "add", "rollback"]
     assert_refused(lkge("rollback", kg, "9"), "no version 9", "0, 1, 2, 3")
     assert tree("rollback", kg, "2")["entities"] == 30
+
+
+class TestNothingNew:
+    def test_it_is_said_and_no_version_is_made(self, kg: Path, tmp_path: Path) -> None:
+        known = written(tmp_path / "known.tsv", ring(0, 20))
+        result = done("add", kg, known, "--quiet")
+        assert "known.tsv: nothing new: all 60 facts are known" in said(result)
+        assert "stays at version 1" in said(result)
+        assert len(tree("log", kg)) == 2
+        assert "Nothing waits" in done("add", kg).stdout
+
+    def test_as_json_and_as_events(self, kg: Path, tmp_path: Path) -> None:
+        gone = written(tmp_path / "gone.tsv", "p1\tknows 1\tp9\nnobody\tknows 1\tp9\n")
+        (record,) = tree("add", kg, "--retract", gone, "--quiet")
+        assert (record["kind"], record["version"], record["facts"]) == ("nothing", 1, 0)
+        assert record["warnings"] == ["nothing new: none of the 2 retracted facts is known"]
+        (line,) = done("add", kg, "--retract", gone, "--events").stdout.splitlines()
+        event = json.loads(line)
+        assert (event["type"], event["batch"], event["failed"]) == ("BatchSkipped", 3, False)
+
+    def test_what_waited_is_learned_all_the_same(self, kg: Path, tmp_path: Path) -> None:
+        accept(Store(kg), [("new one", "knows 1", "p0")])
+        known = written(tmp_path / "known.tsv", ring(0, 20))
+        kinds = [record["kind"] for record in tree("add", kg, known, "--quiet")]
+        assert kinds == ["add", "nothing"]
+
+
+class TestTags:
+    def test_a_tag_stands_for_its_version(self, kg: Path, more: Path) -> None:
+        before = tree("predict", kg, "-s", "p3", "-r", "knows 1")
+        assert "version 1 has the tag before-import" in done("tag", kg, "before-import").stdout
+        done("add", kg, more, "--quiet")
+        words = ("-s", "p3", "-r", "knows 1", "--version", "before-import")
+        assert tree("predict", kg, *words) == before
+        assert tree("tag", kg, "first", "--version", "0") == {"before-import": 1, "first": 0}
+        assert "[before-import]" in said(done("log", kg))
+        assert [line["tags"] for line in tree("log", kg)] == [["first"], ["before-import"], []]
+        again = said(done("rollback", kg, "before-import"))
+        assert "version 3 is version 1 again" in again
+        assert tree("predict", kg, "-s", "p3", "-r", "knows 1") == {**before, "version": 3}
+        assert "deleted" in done("tag", kg, "first", "--delete").stdout
+        assert tree("keep", kg)["tags"] == {"before-import": 1}
+
+    def test_what_is_wrong_is_said(self, kg: Path) -> None:
+        done("tag", kg, "good", "--version", "0")
+        assert_refused(lkge("tag", kg, "good"), "'good' names version 0", "delete it first")
+        assert_refused(lkge("tag", kg, "12"), "cannot be a tag", "before-import")
+        assert_refused(lkge("tag", kg, "a/b"), "cannot be a tag")
+        assert_refused(lkge("tag", kg, "x", "--version", "7"), "no version 7", "0, 1")
+        assert_refused(lkge("tag", kg, "bad", "--delete"), "no tag 'bad'", "good")
+        assert_refused(lkge("tag", kg, "good", "--delete", "--version", "1"), "leave out")
+        assert_refused(lkge("similar", kg, "p3", "--version", "bad"), "no tag 'bad'", "good")
+
+    def test_which_versions_stay_can_be_changed(self, kg: Path) -> None:
+        done("tag", kg, "first", "--version", "0")
+        for number in range(3):
+            fact = written(kg.parent / "fact.tsv", f"new {number}\tknows 1\tp0\n")
+            done("add", kg, fact, "--quiet")
+        assert tree("keep", kg)["versions"] == [0, 1, 2, 3, 4]
+        assert tree("keep", kg, "--keep", "2", "--keep-days", "1")["versions"] == [0, 1, 2, 3, 4]
+        assert tree("keep", kg, "--keep-days", "0") == {
+            "keep": 2,
+            "keep_days": 0,
+            "tags": {"first": 0},
+            "versions": [0, 3, 4],
+        }
+        assert "the newest 2 versions stay" in done("keep", kg).stdout
+        assert tree("check", kg)["whole"]
+
+
+class TestEdit:
+    def test_remove_rename_and_merge(self, kg: Path) -> None:
+        (record,) = tree("edit", kg, "--remove-entity", "p3", "--quiet")
+        assert (record["kind"], record["retracted"], record["removed"]) == ("edit", 6, 1)
+        assert record["source"] == "remove 'p3'"
+        assert_refused(lkge("similar", kg, "p3"), "no entity named 'p3'", "Did you mean")
+        assert "19 in all" in said(done("edit", kg, "--rename", "p4", "Ada", "--quiet"))
+        (record,) = tree("edit", kg, "--merge", "p5", "Ada", "--quiet")
+        assert (record["removed"], record["facts"]) == (2, record["retracted"])
+        answers = tree("predict", kg, "-s", "Ada", "-r", "knows 1", "-k", "99")["answers"]
+        assert {answer["entity"] for answer in answers if answer["known"]} == {"p6", "Ada"}
+        assert len(answers) == 18
+        done("edit", kg, "--rename-relation", "knows 1", "met", "--quiet")
+        assert tree("predict", kg, "-s", "p0", "-r", "met", "-k", "1")["answers"]
+        assert tree("check", kg)["whole"]
+        assert tree("rollback", kg, "1")["removed"] == 0
+        assert tree("similar", kg, "p3", "-k", "99")["answers"][18:]
+
+    @pytest.mark.parametrize(
+        ("words", "fragments"),
+        [
+            ([], ["one change, not 0"]),
+            (["--remove-entity", "p1", "--rename", "p2", "x"], ["one change, not 2"]),
+            (["--remove-entity", "persn"], ["no entity named 'persn'"]),
+            (["--rename", "p1", "p2"], ["'p2' is in use"]),
+            (["--rename", "p1", " "], ["empty name"]),
+            (["--merge", "p1", "p1"], ["twice"]),
+            (["--merge", "p1", "p99"], ["no entity named 'p99'", "Did you mean"]),
+            (["--rename-relation", "knows 3", "x"], ["no relation", "Did you mean 'knows 1'"]),
+            (["--rename-relation", "knows 1", "knows 2"], ["in use"]),
+        ],
+    )
+    def test_what_cannot_be_done_is_said(
+        self, kg: Path, words: list[str], fragments: list[str]
+    ) -> None:
+        assert_refused(lkge("edit", kg, *words), *fragments)
+        assert len(tree("log", kg)) == 2
+        assert os.listdir(kg / "inbox") == []
 
 
 def test_export(kg: Path, tmp_path: Path) -> None:

@@ -58,12 +58,15 @@ def test_the_commands_are_those_of_the_page() -> None:
     assert set(COMMANDS) == {
         "lkge init",
         "lkge add",
+        "lkge edit",
         "lkge log",
         "lkge predict",
         "lkge similar",
         "lkge score",
         "lkge check",
         "lkge rollback",
+        "lkge tag",
+        "lkge keep",
         "lkge export",
         "lkge serve",
         "lkge datasets list",
@@ -174,6 +177,8 @@ def test_the_files_of_a_store_are_those_that_the_page_lists(tmp_path: Path) -> N
     } - {""}
     kg = lkge.init(tmp_path / "KG", dim=4, backend="torch", max_epochs=1)
     kg.add([("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")], valid=0.4)
+    kg.add([("a", "r", "b")])
+    kg.tag("first")
     made = {path.name for path in (tmp_path / "KG").rglob("*")} - {"000001"}
     assert made <= names
     assert names - made == {"00000001.json", "learning", "damaged"}, "these come and go"

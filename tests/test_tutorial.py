@@ -137,13 +137,14 @@ def test_every_block_runs(tmp_path: Path, environment: dict[str, str]) -> None:
     assert "→" in printed("lkge add KG release-2.tsv")
     assert "1 retracted" in printed("--retract")
     assert "version 4 has" in printed("lkge.open")
-    assert "version 5 is version 3 again" in printed("lkge rollback")
-    assert "is done: version 6" in printed("urllib")
+    assert "version 7 is version 4 again" in printed("lkge rollback")
+    assert "is done: version 8" in printed("urllib")
     assert printed("lkge export").endswith("entities.parquet\nrelations.parquet\n")
 
 
 def test_the_page_goes_from_nothing_to_a_service() -> None:
-    commands = ("init", "predict", "similar", "score", "add", "log", "check", "rollback", "export")
+    living = ("init", "predict", "similar", "score", "add", "edit", "log", "check")
+    commands = (*living, "rollback", "tag", "keep", "export")
     shell = "\n".join(block.text for block in BLOCKS if block.language == "sh")
     assert [name for name in commands if f"lkge {name} KG" not in shell] == []
     assert sum(block.serves for block in BLOCKS) == 1

@@ -20,6 +20,7 @@ from lkge.errors import DataError, RunError, SettingsError
 from lkge.store.graph import LivingGraph, create
 from lkge.store.initial import InitialVersion
 from lkge.store.records import Options, StoreConfig
+from lkge.store.retention import require_retention
 from lkge.training.checkpoint import read_checked_json, read_tensors
 from lkge.training.trainer import learned_tensors, restored
 
@@ -28,9 +29,10 @@ SHAPE = ("method.name", "model.score", "model.dim", "method.components")
 
 
 def open(
-    folder: Path | str, version: int | None = None, *, store_config: StoreConfig | None = None
+    folder: Path | str, version: int | str | None = None, *, store_config: StoreConfig | None = None
 ) -> LivingGraph:
-    """The living graph in `folder`, at a version; default: the newest complete one."""
+    """The living graph in `folder`, at a version, a number or a tag; default: the newest
+    complete one."""
     return LivingGraph(folder, version, store_config)
 
 
@@ -40,6 +42,7 @@ def init(
     run: Path | str | None = None,
     data: Path | None = None,
     keep: int = Options.keep,
+    keep_days: int = Options.keep_days,
     known: bool = Options.known,
     preset: str | None = None,
     config: RunConfig | None = None,
@@ -51,10 +54,12 @@ def init(
     a whole `config` or of a `preset`; default: "living", or for a method other than evergreen
     "living-paper".
 
-    `keep` versions stay on disk. With `known=False` known answers are not kept: then nothing marks
-    or leaves out what is known already. `data` is where the dataset of a run may be found.
+    `keep` versions stay on disk, and each for `keep_days` days at least. With `known=False` known
+    answers are not kept: then nothing marks or leaves out what is known already. `data` is where
+    the dataset of a run may be found.
     """
-    options = Options(keep, known)
+    require_retention(keep, keep_days)
+    options = Options(keep, known, keep_days)
     if run is not None:
         if preset is not None:
             raise SettingsError(f"{run}: a run goes on with its own settings; leave preset out")

@@ -191,3 +191,96 @@ def test_a_job_that_is_not_there(client: TestClient, number: str) -> None:
         response = client.get(path)
         assert response.status_code == (404 if number == "77" else 422)
         assert response.headers["content-type"] == PROBLEM
+
+
+class TestNothingNew:
+    """A batch that leads to no version."""
+
+    def test_its_job_ends_without_a_version_and_stays_known(self, kg: Path) -> None:
+        known = [["City 03", "lies in", "Country 3"]]
+        with running_client(kg) as client:
+            assert post(client, known).status_code == 202
+            states = events_of(client, "/jobs/2/events")
+            assert (states[-1]["status"], states[-1]["version"]) == ("done", None)
+            assert states[-1]["detail"] == "nothing new: the fact is known"
+            assert version_of(client)() == 1
+            wait_until(lambda: client.get("/health").json()["waiting"] == 0)
+            assert post(client, more(0)).json()["id"] == 3, "its number is not given again"
+            assert events_of(client, "/jobs/3/events")[-1]["version"] == 2
+            assert client.get("/jobs/2").json() == states[-1]
+            assert [job["id"] for job in client.get("/jobs").json()["jobs"]] == [3, 2, 1]
+        with running_client(kg, learner_command=IDLE_LEARNER) as client:
+            assert client.get("/jobs/2").json() == states[-1], "after a restart too"
+
+    def test_a_batch_that_another_process_skipped_leaves_the_queue(self, kg: Path) -> None:
+        inbox.accept(Store(kg), [("City 03", "lies in", "Country 3")])
+        with running_client(kg, learner_command=IDLE_LEARNER) as client:
+            wait_until(lambda: client.get("/health").json()["waiting"] == 1)
+            living.open(kg).learn_waiting()
+            wait_until(lambda: client.get("/health").json()["waiting"] == 0)
+            assert client.get("/jobs/2").json()["status"] == "done"
+
+
+class TestEdit:
+    """POST /edit."""
+
+    @staticmethod
+    def edit(client: TestClient, **change: Any) -> Any:
+        return client.post("/edit", json=change, headers=BEARER)
+
+    def test_an_edit_becomes_a_version(self, kg: Path) -> None:
+        with running_client(kg) as client:
+            response = self.edit(client, merge=["City 03", "City 04"])
+            assert response.status_code == 202
+            assert response.json()["edit"] == "merge 'City 03' into 'City 04'"
+            assert events_of(client, response.headers["location"] + "/events")[-1]["version"] == 2
+            names = client.get("/entities", params={"prefix": "City 0", "limit": 100}).json()
+            assert "City 03" not in names["names"]
+            assert "City 03" not in client.get("/map").json()["entities"]
+            moved = [["City 04", "lies in", "Country 3"]]
+            assert client.post("/score", json={"facts": moved}).json()["facts"][0]["known"]
+            last = client.get("/versions").json()["versions"][-1]
+            assert (last["kind"], last["removed"], last["entities"]) == ("edit", 1, 36)
+            assert client.get("/health").json()["entities"] == 35
+
+    def test_names_are_checked_at_once_or_when_their_turn_comes(self, kg: Path) -> None:
+        with running_client(kg, learner_command=IDLE_LEARNER) as client:
+            unknown = self.edit(client, remove="City 99")
+            assert unknown.status_code == 404
+            assert "Did you mean" in unknown.json()["detail"]
+            assert self.edit(client, rename=["City 03", "City 04"]).status_code == 422
+            assert inbox.waiting(Store(kg)) == []
+            post(client, more(0))
+            assert self.edit(client, remove="City 99").status_code == 202
+            assert self.edit(client, remove="New City 00").status_code == 202
+        with running_client(kg) as client:
+            wait_until(lambda: version_of(client)() == 3)
+            jobs = {job["id"]: job for job in client.get("/jobs").json()["jobs"]}
+            assert jobs[3]["status"] == "failed"
+            assert "no entity named 'City 99'" in jobs[3]["detail"]
+            assert (jobs[4]["status"], jobs[4]["version"]) == ("done", 3)
+            assert client.get("/health").json()["status"] == "ok"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"remove": None},
+            {"rename": ["a"]},
+            {"merge": ["City 03", " "]},
+            {"rename_relation": ["lies in", "in⁻¹"]},
+            {"remove": "City 03", "merge": ["City 03", "City 04"]},
+        ],
+    )
+    def test_what_is_no_edit_is_refused(self, client: TestClient, body: dict[str, Any]) -> None:
+        assert client.post("/edit", json=body, headers=BEARER).status_code == 422
+
+    def test_it_needs_the_token(self, client: TestClient) -> None:
+        assert client.post("/edit", json={"remove": "City 03"}).status_code == 401
+
+
+def test_versions_have_their_tags(kg: Path) -> None:
+    living.open(kg).tag("first-import")
+    with running_client(kg, learner_command=IDLE_LEARNER) as client:
+        listed = client.get("/versions").json()["versions"]
+        assert [one["tags"] for one in listed] == [[], ["first-import"]]

@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import DESK, PHONE, chromium, page_at
 from tests.serve.helpers import IDLE_LEARNER, TOKEN, threaded
 
+from lkge import living
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -310,6 +312,23 @@ def test_post_facts_and_see_the_new_version_arrive(
         expect(page.get_by_role("img", name="Entities over versions")).to_have_attribute(
             "aria-label", "Entities over versions. Entities: 0, 36, 38"
         )
+
+
+def test_facts_that_are_known_and_tags_are_shown(
+    browser: Browser, learned: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(learned, tmp_path / "world")
+    living.open(folder).tag("first-import")
+    with threaded(folder) as url, service_page(browser, url, viewport=DESK) as page:
+        expect(page.locator("#log")).to_contain_text("first-import")
+        page.get_by_label("Facts, one a line").fill("City 03 | lies in | Country 3")
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Send").click()
+        nothing = "nothing new: the fact is known"
+        expect(page.locator("#facts-result")).to_have_text(nothing, timeout=60_000)
+        expect(page.locator("#jobs li").first).to_contain_text("no new version")
+        expect(page.locator("#jobs li").first).to_contain_text(nothing)
+        expect(page.locator("#version")).to_have_text("version 1")
 
 
 def test_a_wrong_token_is_told(browser: Browser, url: str) -> None:

@@ -20,6 +20,7 @@ WITH_INPUT = [
     ("POST", "/similar"),
     ("POST", "/score"),
     ("POST", "/facts"),
+    ("POST", "/edit"),
     ("GET", "/entities"),
     ("GET", "/relations"),
     ("GET", "/neighbourhood"),

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Folder = Annotated[Path, Argument(metavar="KG", help="The folder of a living graph.")]
 AtVersion = Annotated[
-    int | None, Option("--version", min=0, help="Ask an older version.", show_default="the newest")
+    str | None,
+    Option("--version", help="Ask an older version, by number or tag.", show_default="the newest"),
 ]
 FACT_FILES = "TSV, CSV, N-Triples, Turtle or Parquet, plain or compressed."
 HELD_OUT = 0.02
@@ -58,6 +59,9 @@ def init(
     config: output.ConfigPath = None,
     data: output.DataPath = None,
     keep: Annotated[int, Option(min=2, help="Versions that stay on the disk.")] = KEPT,
+    keep_days: Annotated[
+        int, Option(min=0, help="Days for which each version stays on the disk at least.")
+    ] = 0,
     known: Annotated[
         bool, Option(help="Keep the known facts, to mark answers and to leave them out.")
     ] = True,
@@ -74,14 +78,15 @@ def init(
         )
     if run is None:
         chosen = config_from(config, flags, preset, living=True)
-        graph = lkge.init(kg, config=chosen, keep=keep, known=known)
+        graph = lkge.init(kg, config=chosen, keep=keep, keep_days=keep_days, known=known)
     elif config is not None:
         raise lkge.SettingsError(
             "--from-run goes on with the settings of the run: "
             "leave out --config, and give single settings as flags"
         )
     else:
-        graph = lkge.init(kg, run=run, data=data, preset=preset, keep=keep, known=known, **flags)
+        kept: dict[str, Any] = {"keep": keep, "keep_days": keep_days, "known": known}
+        graph = lkge.init(kg, run=run, data=data, preset=preset, **kept, **flags)
     if files:
         with _learning(graph, quiet) as listener:
             graph.add(facts, valid=valid, source=_names(files), listener=listener)
@@ -120,17 +125,78 @@ def add(
     with _learning(graph, quiet, events) as listener:
         if files or retract:
             source = _names([*(files or []), *(retract or [])])
-            graph.add(added, retract=gone, valid=valid, source=source, listener=listener)
+            last = graph.add(added, retract=gone, valid=valid, source=source, listener=listener)
+            done = [*_since(graph, before), *([last] if not last.is_version else [])]
         else:
-            graph.learn_waiting(listener)
-    learned = [record for record in graph.log() if record.version > before]
+            done = graph.learn_waiting(listener)
     if as_json:
-        output.print_json(learned)
-        _say_warnings(learned)
+        output.print_json(done)
+        _say_warnings(record for record in done if record.is_version)
     elif not events:
-        _show(learned)
-        if not learned:
+        show_done(done)
+        if not done:
             output.say("Nothing waits to be learned.")
+
+
+def edit(
+    kg: Folder,
+    remove_entity: Annotated[
+        str | None, Option(metavar="NAME", help="Remove an entity and all its facts.")
+    ] = None,
+    rename: Annotated[
+        tuple[str, str] | None,
+        Option(metavar="OLD NEW", help="Rename an entity; its row and facts stay."),
+    ] = None,
+    rename_relation: Annotated[
+        tuple[str, str] | None, Option(metavar="OLD NEW", help="Rename a relation.")
+    ] = None,
+    merge: Annotated[
+        tuple[str, str] | None,
+        Option(metavar="OLD INTO", help="Give the facts of OLD to INTO, and remove OLD."),
+    ] = None,
+    events: Annotated[
+        bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
+    ] = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
+) -> None:
+    """Remove, rename or merge entities, and publish the graph as the next version.
+
+    Facts that wait are learned first. After Ctrl-C or a crash `lkge add KG` goes on.
+    """
+    if events and as_json:
+        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
+    graph = lkge.open(kg)
+    before = graph.version
+    with _learning(graph, quiet, events) as listener:
+        graph.edit(
+            remove=remove_entity,
+            rename=rename,
+            rename_relation=rename_relation,
+            merge=merge,
+            listener=listener,
+        )
+    done = _since(graph, before)
+    if as_json:
+        output.print_json(done)
+        _say_warnings(done)
+    elif not events:
+        show_done(done)
+
+
+def _since(graph: lkge.LivingGraph, version: int) -> list[records.VersionRecord]:
+    """The lines of the log after a version."""
+    return [record for record in graph.log() if record.version > version]
+
+
+def show_done(done: Sequence[records.VersionRecord]) -> None:
+    """The versions as tables; a line for each batch that led to none."""
+    _show([record for record in done if record.is_version])
+    for record in done:
+        if not record.is_version:
+            source = f"{text.printable(record.source)}: " if record.source else ""
+            output.say(f"{source}{text.printable(record.warnings[0])}")
+            output.say(f"The graph stays at version {record.version}.")
 
 
 def add_line(folder: Path) -> str:
@@ -147,8 +213,8 @@ def _say_warnings(learned: Iterable[records.VersionRecord]) -> None:
     output.say_warnings(warning for record in learned for warning in record.warnings)
 
 
-def opened(kg: Path, version: int | None = None) -> reader.Reader:
-    """A version of the graph for queries; default: the newest."""
+def opened(kg: Path, version: str | None = None) -> reader.Reader:
+    """A version of the graph for queries, by number or tag; default: the newest."""
     from lkge.store.reader import open_reader
 
     return open_reader(kg, version)
@@ -174,7 +240,7 @@ def version_grid(record: records.VersionRecord) -> grids.Grid:
     gone = "" if not record.retracted else f", {text.count(record.retracted)} retracted"
     lines = {
         "facts": f"{text.count(record.facts)} new{gone}{known}",
-        "entities": _grown(record.new_entities, record.entities),
+        "entities": _grown(record.new_entities, record.entities - record.removed),
         "relations": _grown(record.new_relations, record.relations),
         "MRR of new facts": text.number(record.mrr_new),
         "MRR of old facts": old_mrr(record),

@@ -1,7 +1,8 @@
-"""`lkge log`, `check`, `rollback`, `export` and `serve`: what a living graph keeps."""
+"""`lkge log`, `check`, `rollback`, `tag`, `keep`, `export`, `serve`: what a living graph keeps."""
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,10 +31,15 @@ Format = Literal["parquet", "npy", "tsv", "word2vec", "safetensors"]
 def log(kg: Folder, as_json: output.AsJson = False) -> None:
     """List the versions: when, what came, how well old and new facts are ranked, drift, time."""
     from lkge.store.inbox import waiting
+    from lkge.store.tags import tags_by_version
 
     reader = opened(kg)
+    tags = tags_by_version(reader.store.tags)
     if as_json:
-        output.print_json(reader.log)
+        lines = [
+            {**dataclasses.asdict(line), "tags": tags.get(line.version, [])} for line in reader.log
+        ]
+        output.print_json(lines)
         return
     kept = set(reader.store.versions())
     notes = ["Times are UTC. MRR old: of facts held out before, before → after."]
@@ -41,16 +47,20 @@ def log(kg: Folder, as_json: output.AsJson = False) -> None:
         notes.append("Faint: no longer on the disk.")
     if batches := len(waiting(reader.store)):
         notes.append(f"{batches} more to be learned: {add_line(kg)}")
-    rows = [_log_row(record, record.version in kept) for record in reader.log]
+    rows = [
+        _log_row(record, record.version in kept, tags.get(record.version, []))
+        for record in reader.log
+    ]
     output.show(grids.grid_of(str(kg), LOG_COLUMNS, rows, names=3, note=" ".join(notes)))
 
 
-def _log_row(record: VersionRecord, kept: bool) -> grids.Row:
-    """One line a version; those that are no longer on the disk are faint."""
+def _log_row(record: VersionRecord, kept: bool, tags: Sequence[str]) -> grids.Row:
+    """One line a version, with its tags in brackets; those no longer on the disk are faint."""
+    named = f" [{', '.join(tags)}]" if tags else ""
     texts = (
         str(record.version),
         record.created.replace("T", " ").removesuffix("+00:00")[: len("2026-01-01 12:00")],
-        text.printable(f"{record.kind} {record.source}".strip()),
+        text.printable(f"{record.kind} {record.source}".strip() + named),
         text.count(record.facts) + f" {text.count(-record.retracted)}" * bool(record.retracted),
         f"{text.count(record.new_entities)}/{text.count(record.new_relations)}",
         text.number(record.mrr_new),
@@ -87,7 +97,7 @@ def check(
 
 def rollback(
     kg: Folder,
-    version: Annotated[int, Argument(metavar="VERSION", min=0, help="From `lkge log`.")],
+    version: Annotated[str, Argument(metavar="VERSION", help="A number or a tag of `lkge log`.")],
     as_json: output.AsJson = False,
 ) -> None:
     """Go back to an old version, by publishing it anew as the newest; the log goes on."""
@@ -95,7 +105,62 @@ def rollback(
     if as_json:
         output.print_json(record)
     else:
-        output.say(f"{kg}: version {record.version} is version {version} again")
+        output.say(f"{kg}: version {record.version} is {record.source} again")
+
+
+def tag(
+    kg: Folder,
+    name: Annotated[
+        str,
+        Argument(metavar="NAME", help="Letters, digits, '_', '-' and '.', such as before-import."),
+    ],
+    version: Annotated[
+        str | None, Option("--version", help="What to name.", show_default="the newest")
+    ] = None,
+    delete: Annotated[bool, Option("--delete", help="Delete the tag; the version stays.")] = False,
+    as_json: output.AsJson = False,
+) -> None:
+    """Give a version a name. It then stays on the disk, and the name stands for its number."""
+    if delete and version is not None:
+        raise lkge.SettingsError("--delete needs the name alone: leave out --version")
+    graph = lkge.open(kg)
+    number = graph.delete_tag(name) if delete else graph.tag(name, version)
+    if as_json:
+        output.print_json(graph.tags)
+    elif delete:
+        output.say(f"{kg}: the tag {name} of version {number} is deleted")
+    else:
+        output.say(f"{kg}: version {number} has the tag {name}")
+
+
+def keep(
+    kg: Folder,
+    keep: Annotated[int | None, Option(min=2, help="How many of the newest versions stay.")] = None,
+    keep_days: Annotated[
+        int | None, Option(min=0, help="Days for which each version stays at least; 0: none.")
+    ] = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Change which versions stay on the disk, and remove the others; without options: show it.
+
+    Versions with a tag stay always.
+    """
+    graph = lkge.open(kg)
+    asked = keep is None and keep_days is None
+    options = graph.store.options if asked else graph.keep(keep, keep_days)
+    if as_json:
+        output.print_json(
+            {
+                "keep": options.keep,
+                "keep_days": options.keep_days,
+                "tags": graph.tags,
+                "versions": graph.store.versions(),
+            }
+        )
+        return
+    days = f", and each for {options.keep_days:,} days" if options.keep_days else ""
+    output.say(f"{kg}: the newest {options.keep:,} versions stay{days}; tagged ones always")
+    output.say(f"On the disk: {', '.join(map(str, graph.store.versions()))}")
 
 
 def export(

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, islice, pairwise, takewhile
 from typing import Any, Self
 
@@ -25,11 +25,13 @@ _SEARCH_COST = 32
 
 @dataclass(frozen=True)
 class NameTable:
-    """n distinct names with the numbers 0 … n - 1, b bytes in total.
+    """n numbers 0 … n - 1 with distinct names, b bytes in total. A number whose name was removed
+    has the empty name, which is never found and can be there more than once; r of n are removed.
 
     text   (b,) uint8: the names in UTF-8, concatenated in order of their numbers
     ends   (n,) int64: the end of each name in `text`
-    order  (n,) int32: the numbers, sorted by the key (casefolded name, name) of their names
+    order  (n - r,) int32: the numbers that are not removed, sorted by the key
+           (casefolded name, name) of their names
     """
 
     text: NDArray[np.uint8]
@@ -38,10 +40,10 @@ class NameTable:
 
     @classmethod
     def of(cls, names: Iterable[str] = ()) -> Self:
-        """A table of distinct names, numbered in the given order."""
+        """A table of distinct names, numbered in the given order; an empty one is removed."""
         listed = list(names)
         keys = list(map(_sort_key, listed))
-        order = sorted(range(len(keys)), key=keys.__getitem__)
+        order = sorted(filter(listed.__getitem__, range(len(keys))), key=keys.__getitem__)
         for number, following in pairwise(order):
             if listed[number] == listed[following]:
                 raise DataError(f"the name {listed[number]!r} is given twice; leave the second out")
@@ -50,6 +52,13 @@ class NameTable:
 
     def __len__(self) -> int:
         return len(self.ends)
+
+    @cached_property
+    def removed(self) -> NDArray[np.int64]:
+        """The numbers whose names were removed, ascending, (r,); nothing is read if r is zero."""
+        if len(self.order) == len(self.ends):
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero(np.diff(self.ends, prepend=0) == 0)
 
     def __iter__(self) -> Iterator[str]:
         """All names in order of their numbers."""
@@ -74,7 +83,7 @@ class NameTable:
     def find_all(self, names: Sequence[str]) -> NDArray[np.int64]:
         """The numbers of k names, shape (k,); -1 for an unknown name."""
         if self._are_many(names):
-            numbers = {name: number for number, name in enumerate(self)}
+            numbers = {name: number for number, name in enumerate(self) if name}
             found = [numbers.get(name, -1) for name in names]
         else:
             found = self._search(names)
@@ -103,13 +112,29 @@ class NameTable:
             np.insert(self.order, places, added.order + np.int32(len(self))),
         )
 
+    def renamed(self, number: int, name: str) -> Self:
+        """This table with another name for a number; the empty one removes the name. Takes a copy
+        of the arrays."""
+        if name and self.find(name) is not None:
+            raise DataError(f"the name {name!r} exists already; choose another")
+        start = int(self.ends[number - 1]) if number else 0
+        text, ends = _encoded([name])
+        longer = int(ends[0]) - (int(self.ends[number]) - start)
+        parts = [self.text[:start], text, self.text[self.ends[number] :]]
+        order = self.order[self.order != number]
+        if name:
+            place = bisect_left(order, _sort_key(name), key=self._keys())
+            order = np.insert(order, place, np.int32(number))
+        moved = self.ends + np.where(np.arange(len(self)) >= number, longer, 0)
+        return type(self)(np.concatenate(parts), moved, order)
+
     def near(self, name: str) -> list[str]:
         """Up to three names that are most similar to `name`, best first: of all names in a small
         table, undecoded because this is fast; in a large table of the neighbours of `name`."""
         if len(self) <= _MAX_COMPARED_NAMES:
             text = self.text.tobytes().lower()
             known = [text[start:end] for start, end in self._spans()]
-            return self.names(most_similar(name, known))
+            return list(filter(None, self.names(most_similar(name, known))))
         place = bisect_left(self.order, _sort_key(name), key=self._keys())
         neighbours = self.names(self.order[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS])
         places = most_similar(name, [neighbour.casefold() for neighbour in neighbours])
@@ -121,14 +146,17 @@ class NameTable:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Self:
-        """The inverse of `arrays`. Only sizes are checked, so a memory-mapped file is not read."""
+        """The inverse of `arrays`. Only sizes are checked, so a memory-mapped file is not read; if
+        names were removed, `ends` is."""
         text = stored_array(arrays, f"{prefix}.text", np.uint8)
         ends = stored_array(arrays, f"{prefix}.ends", np.int64)
         order = stored_array(arrays, f"{prefix}.order", np.int32)
-        require_fit(len(order) == len(ends), f"{len(ends)} {prefix} names, {len(order)} in order")
         last = int(ends[-1]) if len(ends) else 0
         require_fit(last == len(text), f"{prefix} names end at {last} in {len(text)} bytes")
-        return cls(text, ends, order)
+        table = cls(text, ends, order)
+        left = len(ends) - len(table.removed)
+        require_fit(len(order) == left, f"{left} {prefix} names, {len(order)} in order")
+        return table
 
     def _are_many(self, names: Sequence[str]) -> bool:
         return len(names) * _SEARCH_COST >= len(self)
@@ -171,6 +199,25 @@ class MappedNames(Names):
         return type(self)(
             self.entity_table.appended(entities), self.relation_table.appended(relations)
         )
+
+    @property
+    def removed(self) -> NDArray[np.int64]:
+        """The ids of entities that were removed, ascending, (r,)."""
+        return self.entity_table.removed
+
+    def with_entity_name(self, entity: int, name: str) -> Self:
+        """These names with another name for an entity."""
+        require_entity_name(name)
+        return type(self)(self.entity_table.renamed(entity, name), self.relation_table)
+
+    def without_entity(self, entity: int) -> Self:
+        """These names without that of an entity; its id stays in use."""
+        return type(self)(self.entity_table.renamed(entity, ""), self.relation_table)
+
+    def with_relation_name(self, relation: int, name: str) -> Self:
+        """These names with another name for a relation and its inverse."""
+        require_relation_name(name)
+        return type(self)(self.entity_table, self.relation_table.renamed(relation // 2, name))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of both tables, to be stored."""

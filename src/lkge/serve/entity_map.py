@@ -25,15 +25,17 @@ def neighbourhood(reader: Reader, entity: str, limit: int) -> schemas.Neighbourh
 @functools.lru_cache(maxsize=1)
 def entity_map(reader: Reader, limit: int) -> schemas.EntityMap:
     """The map of at most `limit` entities. Two threads may compute the same map twice."""
-    degrees = reader.degree(np.arange(reader.num_entities))
-    chosen = select_entities(degrees, limit)
+    ids = np.setdiff1d(np.arange(reader.num_entities), reader.removed, assume_unique=True)
+    degrees = reader.degree(ids)
+    places = select_entities(degrees, limit)
+    chosen = ids[places]
     plane = principal_plane(reader.rows(chosen)).round(4)
     return schemas.EntityMap(
         version=reader.version,
         entities=reader.names.entity_table.names(chosen),
         x=plane[:, 0].tolist(),
         y=plane[:, 1].tolist(),
-        degree=degrees[chosen].tolist(),
+        degree=degrees[places].tolist(),
         since=reader.age(chosen).tolist(),
     )
 

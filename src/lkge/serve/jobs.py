@@ -1,11 +1,12 @@
 """The queue of batches to learn, and how events of the learner change their state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from lkge.serve.schemas import Job, Progress
 from lkge.store.inbox import FactBatch
-from lkge.store.records import VersionRecord
+from lkge.store.records import EDIT, VersionRecord
+from lkge.store.skipped import SkippedBatch
 from lkge.training import events
 
 STAGES = {
@@ -34,7 +35,20 @@ def done_job(record: VersionRecord) -> Job:
         accepted=record.created,
         facts=record.facts,
         retracted=record.retracted,
+        edit=record.source if record.kind == EDIT else None,
         version=record.version,
+    )
+
+
+def skipped_job(note: SkippedBatch) -> Job:
+    """The job of a batch that led to no version."""
+    return Job(
+        id=note.number,
+        status="failed" if note.failed else "done",
+        accepted=note.accepted,
+        facts=0,
+        retracted=0,
+        detail=note.message,
     )
 
 
@@ -67,6 +81,7 @@ class JobQueue:
                 accepted=batch.accepted,
                 facts=len(batch.added),
                 retracted=len(batch.retracted),
+                edit=str(batch.edit) if batch.edit else None,
             )
             self._jobs.setdefault(batch.number, job)
 
@@ -84,9 +99,13 @@ class JobQueue:
         status = "waiting" if error is None else "failed"
         self._change_first(status=status, progress=None, detail=error)
 
-    def remove_learned(self, last_batch: int) -> None:
-        """Remove all batches up to `last_batch`."""
-        self._jobs = {number: job for number, job in self._jobs.items() if number > last_batch}
+    def remove_learned(self, last_batch: int, skipped: Collection[int] = ()) -> None:
+        """Remove all batches up to `last_batch`, and those that were skipped."""
+        self._jobs = {
+            number: job
+            for number, job in self._jobs.items()
+            if number > last_batch and number not in skipped
+        }
 
     def _change_first(self, **changes: Any) -> None:
         for job in self.jobs[:1]:

@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from lkge.serve import entity_map, limits, schemas, streams
 from lkge.serve.errors import problem_responses
 from lkge.serve.service import Service
+from lkge.store.edits import edit_of
 from lkge.store.reader import Reader
 
 query = APIRouter(tags=["query"], responses=problem_responses(400, 404, 413, 422))
@@ -134,8 +135,13 @@ async def versions(
     limit: Annotated[int, Query(ge=1, le=1_000, description="How many, newest kept.")] = 100,
 ) -> schemas.Versions:
     """The history of the graph, with the MRR of each version on the held-out facts of all."""
-    reader = service.reader
-    entries = [schemas.VersionEntry.model_validate(each) for each in reader.log[-limit:]]
+    reader, tags = service.reader, await service.tags()
+    entries = [
+        schemas.VersionEntry.model_validate(each).model_copy(
+            update={"tags": tags.get(each.version, [])}
+        )
+        for each in reader.log[-limit:]
+    ]
     return schemas.Versions(current=reader.version, versions=entries)
 
 
@@ -166,6 +172,23 @@ async def post_facts(
     background and then activates the new version; queries are answered all the time.
     """
     job = await service.accept(facts.facts, facts.retract, facts.valid)
+    response.headers["Location"] = f"/jobs/{job.id}"
+    return job
+
+
+@ingest.post(
+    "/edit",
+    status_code=202,
+    dependencies=[BEARER],
+    responses={**ACCEPTED, **problem_responses(400, 401, 403, 404, 413, 422, 507)},
+)
+async def post_edit(edit: schemas.NewEdit, service: ServiceDep, response: Response) -> schemas.Job:
+    """Accept an edit: remove, rename or merge entities, or rename a relation.
+
+    It is applied in the background, after the facts that wait. If nothing waits, names are checked
+    at once; otherwise an edit that cannot be applied is a failed job.
+    """
+    job = await service.accept_edit(edit_of(**edit.model_dump(exclude_unset=True)))
     response.headers["Location"] = f"/jobs/{job.id}"
     return job
 

@@ -31,6 +31,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 OptionalName = Annotated[
     Name | None,
@@ -42,6 +46,24 @@ NewName = Annotated[Name, Field(pattern=VISIBLE)]
 NewRelation = Annotated[NewName, pydantic.AfterValidator(_not_inverse)]
 Fact = Annotated[tuple[Name, Name, Name], Field(strict=False)]
 NewFact = Annotated[tuple[NewName, NewRelation, NewName], Field(strict=False)]
+PAIR_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": limits.MAX_NAME,
+        "pattern": VISIBLE,
+    },
+    "minItems": 2,
+    "maxItems": 2,
+    "uniqueItems": True,
+}
+OPTIONAL_PAIR = (
+    pydantic.WithJsonSchema(PAIR_SCHEMA),
+    Field(strict=False, json_schema_extra=_without_default),
+)
+OptionalPair = Annotated[tuple[NewName, NewName] | None, *OPTIONAL_PAIR]
+OptionalRelationPair = Annotated[tuple[NewName, NewRelation] | None, *OPTIONAL_PAIR]
 AnswerCount = Annotated[
     int,
     Field(ge=1, le=limits.MAX_ANSWERS, description="Number of answers."),
@@ -136,6 +158,42 @@ class NewFacts(RequestBody):
     def _not_empty(self) -> Self:
         if not self.facts and not self.retract:
             raise ValueError("give at least one fact to add or to retract")
+        return self
+
+
+class NewEdit(RequestBody):
+    """One change of the graph: exactly one of the fields."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": [name]} for name in ("remove", "rename", "rename_relation", "merge")
+            ],
+            "examples": [{"merge": ["Lutetia", "Paris"]}],
+        }
+    )
+    remove: OptionalName = Field(
+        default=None, description="An entity, to be removed with all its facts."
+    )
+    rename: OptionalPair = Field(
+        default=None, description="[old, new] of an entity; its row and facts stay."
+    )
+    rename_relation: OptionalRelationPair = Field(
+        default=None, description="[old, new] of a relation."
+    )
+    merge: OptionalPair = Field(
+        default=None,
+        description="[old, into]: facts of the first entity become facts of the second.",
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _one_change(self) -> Self:
+        given = self.model_fields_set
+        if len(given) != 1 or getattr(self, *given) is None:
+            raise ValueError("give exactly one of remove, rename, rename_relation and merge")
+        pair = self.rename or self.rename_relation or self.merge
+        if pair and pair[0] == pair[1]:
+            raise ValueError("give two names that differ")
         return self
 
 
@@ -252,7 +310,7 @@ class VersionEntry(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
     version: Count
-    kind: str = Field(description="init, add or rollback.")
+    kind: str = Field(description="init, add, rollback or edit.")
     created: str = Field(description="ISO 8601, UTC.")
     facts: Count
     retracted: Count
@@ -260,6 +318,7 @@ class VersionEntry(BaseModel):
     new_relations: int
     entities: Count
     relations: Count
+    removed: Count = Field(description="How many of the entities were removed.")
     known_facts: Count
     mrr_new: Measurement = Field(description="MRR on held-out facts of this version.")
     mrr_old_before: Measurement = Field(description="MRR on older held-out facts, before.")
@@ -275,6 +334,7 @@ class VersionEntry(BaseModel):
     warnings: list[str]
     source: str
     batch: Count
+    tags: list[str] = Field(default_factory=list, description="Names that the version has.")
 
 
 class Versions(BaseModel):
@@ -298,7 +358,7 @@ class Progress(BaseModel):
 
 
 class Job(BaseModel):
-    """A batch of facts that is or becomes a version."""
+    """A batch of facts, or an edit, that is or becomes a version."""
 
     model_config = ConfigDict(frozen=True)
     id: int = Field(ge=1, description="The number of the batch.")
@@ -307,8 +367,15 @@ class Job(BaseModel):
     facts: Count
     retracted: Count
     progress: Progress | None = Field(default=None, description="Present while it is learned.")
-    version: int | None = Field(default=None, description="The version with these facts.")
-    detail: str | None = Field(default=None, description="Why it failed; it is retried.")
+    edit: str | None = Field(default=None, description="The edit, if the batch is one.")
+    version: int | None = Field(
+        default=None, description="The version with these facts; none if nothing was new."
+    )
+    detail: str | None = Field(
+        default=None,
+        description="Why it failed or led to no version. Facts that failed are retried; an edit "
+        "that cannot be applied is not.",
+    )
 
 
 class JobList(BaseModel):

@@ -13,13 +13,18 @@ from lkge.serve import entity_map, errors, jobs, learner, schemas, streams
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
 from lkge.store import inbox, records
+from lkge.store.editing import require_possible
+from lkge.store.edits import Edit
 from lkge.store.reader import Reader, open_reader
+from lkge.store.tags import tags_by_version
 from lkge.store.versions import Store
 from lkge.training import events
 
 POLL_SECONDS = 1.0
 FIRST_RETRY, LAST_RETRY = 5.0, 300.0
 """Seconds before a failed batch is retried: the first delay, doubled each time up to the last."""
+ENDS_OF_BATCHES = (events.VersionPublished.__name__, events.BatchSkipped.__name__)
+"""The types of the events after which a batch no longer waits."""
 RECENT_JOBS = 20  # finished jobs in the list of jobs
 
 T = TypeVar("T")
@@ -81,6 +86,7 @@ class Service:
         self.active = ActiveVersion(store, limits.threads)
         self.changes = streams.ChangeSignal()
         self.queue = jobs.JobQueue()
+        self._skipped = store.skipped
         self._learner = child
         self._wake_learner = asyncio.Event()
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
@@ -109,12 +115,19 @@ class Service:
         self, added: Sequence[Triple], retracted: Sequence[Triple], valid: float
     ) -> schemas.Job:
         """Write facts to disk as a batch, and wake the learner."""
+        return await self._accept(lambda: inbox.accept(self.store, added, retracted, valid, "http"))
+
+    async def accept_edit(self, edit: Edit) -> schemas.Job:
+        """Write an edit to disk as a batch, and wake the learner."""
+        if not self.queue.jobs:
+            await self.active.query(lambda reader: require_possible(edit, reader))
+        return await self._accept(lambda: inbox.accept(self.store, (), source=str(edit), edit=edit))
+
+    async def _accept(self, write: Callable[[], inbox.FactBatch]) -> schemas.Job:
         if len(self.queue.jobs) >= self.limits.waiting_batches:
             detail = "too many batches wait to be learned"
             raise errors.overloaded(detail, 10 * self.limits.retry_seconds)
-        batch = await self.active.use_disk(
-            lambda: inbox.accept(self.store, added, retracted, valid, "http")
-        )
+        batch = await self.active.use_disk(write)
         self.queue.add([batch])
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
         self._wake_learner.set()
@@ -127,15 +140,24 @@ class Service:
         if job is not None:
             return job
         for record in reversed(self.reader.log):
-            if record.batch == number and record.kind == records.ADD:
+            if record.batch == number and record.kind in records.WITH_BATCH:
                 return jobs.done_job(record)
+        if number in self._skipped:
+            return jobs.skipped_job(self._skipped[number])
         raise errors.HTTPProblem(404, f"there is no job {number}")
 
     def jobs(self) -> list[schemas.Job]:
         """The queue and the last finished jobs; newest first."""
-        added = [record for record in self.reader.log if record.kind == records.ADD]
-        done = [jobs.done_job(record) for record in added[-RECENT_JOBS:]]
-        return [*reversed(self.queue.jobs), *reversed(done)]
+        added = [record for record in self.reader.log if record.kind in records.WITH_BATCH]
+        done = {record.batch: jobs.done_job(record) for record in added[-RECENT_JOBS:]}
+        notes = list(self._skipped.values())[-RECENT_JOBS:]
+        done = {note.number: jobs.skipped_job(note) for note in notes} | done
+        recent = [done[number] for number in sorted(done)[-RECENT_JOBS:]]
+        return [*reversed(self.queue.jobs), *reversed(recent)]
+
+    async def tags(self) -> dict[int, list[str]]:
+        """The tags of each version that has one."""
+        return tags_by_version(await self.active.use_disk(lambda: self.store.tags))
 
     def health(self) -> schemas.Health:
         """The current state."""
@@ -146,7 +168,7 @@ class Service:
             graph=self.store.folder.resolve().name,
             method=reader.config.method.name,
             dim=reader.config.model.dim,
-            entities=reader.num_entities,
+            entities=reader.num_entities - len(reader.removed),
             relations=reader.num_relations,
             facts=reader.num_facts,
             waiting=len(waiting),
@@ -166,11 +188,24 @@ class Service:
     async def _add_waiting(self) -> None:
         """Add batches that another process, or an earlier service, accepted."""
         numbers = await self.active.use_disk(self.store.batch_numbers)
+        await self._refresh_skipped()
         last = self.reader.manifest.last_batch
-        if any(number > last and self.queue.get(number) is None for number in numbers):
+        new = (number for number in numbers if number > last and number not in self._skipped)
+        if any(self.queue.get(number) is None for number in new):
             self.queue.add(await self.active.use_disk(lambda: inbox.waiting(self.store)))
-            self.queue.remove_learned(self.reader.manifest.last_batch)
+            self._remove_learned()
             self.changes.notify()
+
+    async def _refresh_skipped(self) -> None:
+        """Read which batches led to no version; they leave the queue."""
+        skipped = await self.active.use_disk(lambda: self.store.skipped)
+        if skipped != self._skipped:
+            self._skipped = skipped
+            self._remove_learned()
+            self.changes.notify()
+
+    def _remove_learned(self) -> None:
+        self.queue.remove_learned(self.reader.manifest.last_batch, self._skipped)
 
     async def _learn_loop(self) -> None:
         while True:
@@ -196,12 +231,14 @@ class Service:
             self._retry_at = time.monotonic() + self._retry_delay
             self._retry_delay = min(2 * self._retry_delay, LAST_RETRY)
         await self._refresh()
+        await self._refresh_skipped()
         self.queue.stop(error)
         self.changes.notify()
 
     async def _apply(self, event: Mapping[str, Any]) -> None:
-        if event.get("type") == events.VersionPublished.__name__:
+        if event.get("type") in ENDS_OF_BATCHES:
             await self._refresh()
+            await self._refresh_skipped()
             self.queue.start()
         else:
             self.queue.update(event)
@@ -210,7 +247,7 @@ class Service:
     async def _refresh(self) -> None:
         if await self.active.refresh():
             self.metrics.swaps.inc()
-            self.queue.remove_learned(self.reader.manifest.last_batch)
+            self._remove_learned()
             self.changes.notify()
 
 

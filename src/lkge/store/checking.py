@@ -21,6 +21,8 @@ from lkge.store import records, versions
 from lkge.store.arrays import checksum_of, mapped
 from lkge.store.inbox import FactBatch, read_batch
 from lkge.store.records import VersionRecord, read_record, write_record
+from lkge.store.skipped import SKIPPED
+from lkge.store.tags import TAGS, write_tags
 from lkge.store.versions import BATCH, DAMAGED, MANIFEST, STORE, Store
 
 
@@ -70,7 +72,7 @@ def repair(store: Store) -> list[str]:
     for damage in damages:
         if damage.version not in spoilt:
             done += _mend(store, damage, whole[-1])
-    return done
+    return done + list(_mend_tags(store))
 
 
 # Finding
@@ -81,6 +83,21 @@ def _root_damage(store: Store) -> Iterator[Damage]:
         _ = store.config, store.options
     except LkgeError as error:
         yield _damage(store.folder / STORE, error)
+    try:
+        _ = store.skipped
+    except LkgeError as error:
+        yield _damage(store.folder / SKIPPED, error)
+    yield from _tag_damage(store)
+
+
+def _tag_damage(store: Store) -> Iterator[Damage]:
+    path = store.folder / TAGS
+    try:
+        for name, version in store.tags.items():
+            if not store.folder_of(version).exists():
+                yield Damage(str(path), f"the tag {name!r} names version {version}: not there")
+    except LkgeError as error:
+        yield _damage(path, error)
 
 
 def _version_damage(store: Store, version: int) -> list[Damage]:
@@ -167,13 +184,15 @@ def _require_consistent(file: str, arrays: Columns, record: VersionRecord) -> No
 
 
 def _require_names(names: MappedNames, record: VersionRecord) -> None:
-    entities = "entity", names.entity_table, record.entities
-    relations = "relation", names.relation_table, record.relations
-    for kind, table, expected in (entities, relations):
+    entities = "entity", names.entity_table, record.entities, record.removed
+    relations = "relation", names.relation_table, record.relations, 0
+    for kind, table, expected, removed in (entities, relations):
         require_fit(len(table) == expected, f"{len(table)} {kind} names instead of {expected}")
-        starts = np.append(0, table.ends[:-1])
-        require_fit(bool((starts < table.ends).all()), f"{kind} names that end before they begin")
-        numbered = np.array_equal(np.sort(table.order), np.arange(len(table)))
+        sizes = np.diff(table.ends, prepend=0)
+        require_fit(bool((sizes >= 0).all()), f"{kind} names that end before they begin")
+        empty = int((sizes == 0).sum())
+        require_fit(empty == removed, f"{empty} {kind} names are empty instead of {removed}")
+        numbered = np.array_equal(np.sort(table.order), np.flatnonzero(sizes))
         require_fit(numbered, f"the order of {kind} names has not every name once")
 
 
@@ -230,7 +249,8 @@ def _take_back(store: Store, version: int) -> Iterator[str]:
         batch = read_record(path, FactBatch)
     except RunError:
         try:
-            has_learned = path.exists() or store.manifest(version).log[-1].kind == records.ADD
+            kind = store.manifest(version).log[-1].kind
+            has_learned = path.exists() or kind in records.WITH_BATCH
         except RunError:
             has_learned = True
         if has_learned:
@@ -248,6 +268,8 @@ def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
     if path == store.folder / STORE:
         yield _written_anew(store, newest)
         return
+    if path == store.folder / TAGS:
+        return  # `_mend_tags` comes last
     if damage.version is not None and path.name == BATCH:
         manifest = store.manifest(damage.version)
         files = {name: each for name, each in manifest.files.items() if name != BATCH}
@@ -256,6 +278,21 @@ def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
     if path.exists():
         lost = path in map(store.batch_file, store.batch_numbers())
         yield _set_aside(store, path) + ("; add its facts again" if lost else "")
+
+
+def _mend_tags(store: Store) -> Iterator[str]:
+    """Drop the tags of versions that are not there; set the file aside if it cannot be read."""
+    path = store.folder / TAGS
+    try:
+        tags = store.tags
+    except RunError:
+        yield _set_aside(store, path) + "; tag the versions again"
+        return
+    kept = {name: number for name, number in tags.items() if store.folder_of(number).exists()}
+    if kept != tags:
+        write_tags(store.folder, kept)
+    for name in tags.keys() - kept.keys():
+        yield f"{path}: the tag {name!r} of version {tags[name]} is dropped; the version is gone"
 
 
 def _written_anew(store: Store, version: int) -> str:

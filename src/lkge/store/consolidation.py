@@ -39,7 +39,7 @@ def facts_since_last(log: Sequence[VersionRecord]) -> int:
     return total
 
 
-def nothing_new(reader: Reader) -> FactBatch:
+def empty_batch(reader: Reader) -> FactBatch:
     """A batch without facts, under the number of the last one."""
     number, created = reader.manifest.last_batch, reader.record.created
     return FactBatch(number, [], [], 0.0, "all known facts", created)

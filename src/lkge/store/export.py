@@ -68,16 +68,19 @@ def export(reader: Reader, folder: Path | str, format: str) -> list[Path]:
 
 
 def tables_of(reader: Reader) -> list[Table]:
-    """The entities of a version, and its relations with their inverses."""
+    """The entities of a version that are not removed, and its relations with their inverses."""
     predictor, names = reader.predictor, reader.names
     if not isinstance(predictor, TablePredictor):
         raise DataError(
             f"an entity has no row of its own under the method {reader.config.method.name!r}; "
             "export a graph that another method learns"
         )
+    named, rows = names.entity_table, predictor.entity.cpu().numpy()
+    if len(removed := reader.removed):
+        rows = np.delete(rows, removed, axis=0)
     relations = [names.relation_name(number) for number in range(2 * names.num_relations)]
     return [
-        Table("entities", names.entity_table, predictor.entity.cpu().numpy()),
+        Table("entities", list(filter(None, named)) if len(removed) else named, rows),
         Table("relations", relations, predictor.relation.cpu().numpy()),
     ]
 

@@ -11,19 +11,41 @@ from typing import Concatenate, ParamSpec, TypeVar
 from lkge.config import RunConfig
 from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
-from lkge.errors import RunError
+from lkge.errors import DataError, RunError, SettingsError
+from lkge.store.arrays import Arrays
 from lkge.store.checking import Damage, check
-from lkge.store.consolidation import Consolidation, epochs_due, nothing_new
+from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
+from lkge.store.editing import require_possible, version_with_names
+from lkge.store.edits import Pair, edit_of
 from lkge.store.export import export
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
 from lkge.store.reader import Reader, open_reader
-from lkge.store.records import ROLLBACK, Options, StoreConfig, VersionRecord, now
+from lkge.store.records import (
+    ADD,
+    CONSOLIDATE,
+    ROLLBACK,
+    Manifest,
+    Options,
+    StoreConfig,
+    VersionRecord,
+    now,
+)
+from lkge.store.retention import changed_options
+from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
+from lkge.store.tags import add_tag, delete_tag
 from lkge.store.update import Update
+from lkge.store.update_split import UpdateSplit
 from lkge.store.versions import LEARNING, Store
 from lkge.training.checkpoint import Checkpoints
-from lkge.training.events import Listener, RunStarted, VersionPublished, ignore
+from lkge.training.events import (
+    BatchSkipped,
+    Listener,
+    RunStarted,
+    VersionPublished,
+    ignore,
+)
 from lkge.training.interrupt import stops_between_steps
 from lkge.training.warmup import warm_up
 
@@ -51,12 +73,13 @@ class LivingGraph:
     def __init__(
         self,
         folder: Path | str,
-        version: int | None = None,
+        version: int | str | None = None,
         store_config: StoreConfig | None = None,
     ) -> None:
         self.store_config = store_config or StoreConfig()
         self.reader: Reader = open_reader(folder, version)
         self.store: Store = self.reader.store
+        self._is_warm = False
 
     @property
     def version(self) -> int:
@@ -106,7 +129,9 @@ class LivingGraph:
         """Learn new facts, and forget those that no longer hold; the line of the log.
 
         Both are triples of names, or a file of facts. They are on the disk before learning begins;
-        if it is interrupted, the next `add` or `learn_waiting` learns them first.
+        if it is interrupted, the next `add` or `learn_waiting` learns them first. If nothing is
+        new, no version is published: the record has the kind "nothing", the number of the current
+        version, and a warning that says so.
         """
         with writing(self.store, "add"):
             self.store.tidy()
@@ -122,7 +147,64 @@ class LivingGraph:
             self.store.tidy()
             return self._learn_waiting(listener)
 
-    def rollback(self, version: int) -> VersionRecord:
+    def edit(
+        self,
+        *,
+        remove: str | None = None,
+        rename: Pair | None = None,
+        rename_relation: Pair | None = None,
+        merge: Pair | None = None,
+        listener: Listener = ignore,
+    ) -> VersionRecord:
+        """Change one name; the line of the log. Facts that wait are learned first.
+
+        `remove` is an entity that goes with all its facts. `rename` is (old, new) of an entity,
+        `rename_relation` of a relation; rows and facts stay. `merge` is (old, into): the facts of
+        the first become facts of the second, and the first is removed. The edit is on the disk
+        before learning begins, as facts are.
+        """
+        edit = edit_of(remove, rename, rename_relation, merge)
+        with writing(self.store, "edit"):
+            self.store.tidy()
+            self._learn_waiting(listener)
+            self.store.next_version()
+            self.refresh()
+            require_possible(edit, self.reader)
+            share = self.store_config.hold_out_fraction
+            batch = accept(self.store, (), valid=share, source=str(edit), edit=edit)
+            records = self._learn_waiting(listener)
+        record = next(record for record in records if record.batch == batch.number)
+        if not record.is_version:  # another process added facts just before
+            raise DataError(record.warnings[0])
+        return record
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """The version of each tag."""
+        return self.store.tags
+
+    def tag(self, name: str, version: int | str | None = None) -> int:
+        """Give a version, default the newest, a name; its number. It is never pruned."""
+        with writing(self.store, "tag"):
+            chosen = self.store.newest() if version is None else self.store.number_of(version)
+            add_tag(self.store.folder, name, chosen)
+        return chosen
+
+    def delete_tag(self, name: str) -> int:
+        """Delete a tag; the version that had it. The version may be pruned by the next update."""
+        with writing(self.store, "tag --delete"):
+            return delete_tag(self.store.folder, name)
+
+    def keep(self, versions: int | None = None, days: int | None = None) -> Options:
+        """Change how many versions stay on the disk at least, and for how many days each stays at
+        least; the options. Versions that need not stay are removed."""
+        with writing(self.store, "keep"):
+            options = changed_options(self.store.options, versions, days)
+            self.store.write_root(self.store.config.to_dict(), options)
+            self.store.prune(options)
+        return options
+
+    def rollback(self, version: int | str) -> VersionRecord:
         """Publish an old version anew, as the newest; the line of the log."""
         with writing(self.store, "rollback"):
             self.store.tidy()
@@ -136,33 +218,86 @@ class LivingGraph:
 
     def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
         """All batches, each a version; then a consolidation if one is due."""
-        batches = waiting(self.store)
+        learned = [self._learn(batch, listener) for batch in waiting(self.store)]
         self.refresh()
-        if batches or epochs_due(self.reader):
-            warm_up(self.config, listener)
-        with stops_between_steps():
-            learned = [self._learn(Update, batch, listener) for batch in batches]
-            if epochs_due(self.reader):
-                learned.append(self._learn(Consolidation, nothing_new(self.reader), listener))
+        if epochs_due(self.reader):
+            learned.append(self._consolidate(listener))
         return learned
 
-    def _learn(self, kind: type[Update], batch: FactBatch, listener: Listener) -> VersionRecord:
-        """One batch becomes one version."""
+    def _consolidate(self, listener: Listener) -> VersionRecord:
+        """Train on all known facts again; a version of its own."""
+        batch = empty_batch(self.reader)
+        self.store.next_version()
+        checkpoints = Checkpoints(self._place(batch, CONSOLIDATE))
+        update = Consolidation(self.reader, batch, self.store_config, listener, checkpoints)
+        files, manifest = self._trained(update, update.split(), listener)
+        return self._published(batch, files, manifest, checkpoints, listener)
+
+    def _place(self, batch: FactBatch, kind: str) -> Path:
+        """Where the checkpoint of an update is."""
+        return self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}-{kind}"
+
+    def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
+        """One batch becomes one version, unless nothing in it is new."""
         self.store.next_version()
         self.refresh()
-        updates = self.reader.manifest.updates
-        name, method = self.store.folder.name, self.config.method.name
-        listener(RunStarted(name, method, updates + 1, snapshot=0, epochs_done=0))
-        place = self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}-{kind.kind}"
-        checkpoints = Checkpoints(place)
-        update = kind(self.reader, batch, self.store_config, listener, checkpoints)
-        files, manifest = update.run()
+        checkpoints = Checkpoints(self._place(batch, ADD))
+        update = Update(self.reader, batch, self.store_config, listener, checkpoints)
+        try:
+            split = update.split()
+        except (DataError, SettingsError) as error:
+            if batch.edit is None:
+                raise
+            return self._skip(batch, str(error), listener, failed=True)
+        if split.is_empty and batch.edit is None:
+            return self._skip(batch, self._nothing_new(batch), listener)
+        if split.is_empty:
+            files, manifest = version_with_names(self.reader, batch, split.names)
+        else:
+            files, manifest = self._trained(update, split, listener)
+        return self._published(batch, files, manifest, checkpoints, listener)
+
+    def _published(
+        self,
+        batch: FactBatch,
+        files: dict[str, Arrays],
+        manifest: Manifest,
+        checkpoints: Checkpoints,
+        listener: Listener,
+    ) -> VersionRecord:
+        """Publish the version of a batch, and take the batch out of the inbox."""
         self.store.publish(manifest.version, files, manifest)
         discard(self.store, batch.number)
         checkpoints.remove()
         self.refresh()
         listener(VersionPublished(self.version, batch.number))
         return self.reader.record
+
+    def _trained(
+        self, update: Update, split: UpdateSplit, listener: Listener
+    ) -> tuple[dict[str, Arrays], Manifest]:
+        """Run an update; the kernels are compiled before the first one."""
+        if not self._is_warm:
+            warm_up(self.config, listener)
+            self._is_warm = True
+        name, method = self.store.folder.name, self.config.method.name
+        listener(RunStarted(name, method, split.index + 1, snapshot=0, epochs_done=0))
+        with stops_between_steps():
+            return update.run(split)
+
+    def _skip(
+        self, batch: FactBatch, message: str, listener: Listener, failed: bool = False
+    ) -> VersionRecord:
+        """Note that a batch led to no version, and discard it; a record that says so."""
+        folder, number = self.store.folder, batch.number
+        note_skipped(folder, number, self.version, message, batch.accepted, failed=failed)
+        discard(self.store, number)
+        listener(BatchSkipped(number, message, failed))
+        return record_of_nothing(self.reader.record, number, batch.source, message)
+
+    def _nothing_new(self, batch: FactBatch) -> str:
+        known = self.store.options.known
+        return nothing_new(len(batch.added), len(batch.retracted), known)
 
 
 def create(
@@ -197,6 +332,7 @@ def _publish_again(target: Reader, newest: Reader) -> None:
         mrr_new=old.mrr_new,
         mrr_old=old.mrr_old,
         row=old.row,
+        removed=old.removed,
         candidates=old.candidates,
         drift=0.0,
         source=f"version {target.version}",

@@ -57,13 +57,18 @@ class HoldOut:
 
 
 def sample_candidates(
-    facts: Facts, num_entities: int, generator: np.random.Generator, size: int
+    facts: Facts,
+    num_entities: int,
+    generator: np.random.Generator,
+    size: int,
+    removed: NDArray[np.int64] | tuple[()] = (),
 ) -> Subgraph:
-    """The entities that facts are ranked among: all, or a sample and the entities of the facts."""
+    """The entities that facts are ranked among: all, or a sample and the entities of the facts;
+    none that was removed."""
     drawn = np.arange(num_entities)
     if num_entities > size:
         drawn = generator.choice(num_entities, size, replace=False, shuffle=False)
-    ids = np.union1d(drawn, facts[:, (0, 2)].ravel()).astype(np.int64)
+    ids = np.setdiff1d(np.union1d(drawn, facts[:, (0, 2)].ravel()), removed).astype(np.int64)
     return Subgraph(ids, len(ids))
 
 

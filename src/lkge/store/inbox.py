@@ -8,6 +8,7 @@ from lkge.data.files import held, remove
 from lkge.data.formats import Triple
 from lkge.data.vocabulary import require_entity_name, require_relation_name
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError
+from lkge.store.edits import Edit
 from lkge.store.records import STRICT, StoreConfig, now, read_record, write_record
 from lkge.store.versions import INBOX_LOCK, Store
 
@@ -16,7 +17,8 @@ from lkge.store.versions import INBOX_LOCK, Store
 class FactBatch:
     """Facts to learn together, by name, and facts that no longer hold.
 
-    A share `valid` of the new facts is held out. `accepted` is UTC to the second.
+    A share `valid` of the new facts is held out. `accepted` is UTC to the second. A batch with an
+    `edit` has no facts of its own: the edit finds them when it is applied.
     """
 
     number: int
@@ -25,6 +27,11 @@ class FactBatch:
     valid: float
     source: str
     accepted: str
+    edit: Edit | None = None
+
+    def __post_init__(self) -> None:
+        if self.edit is not None and (self.added or self.retracted):
+            raise ValueError("a batch has an edit or facts, not both")
 
 
 def accept(
@@ -33,18 +40,19 @@ def accept(
     retracted: Iterable[Triple] = (),
     valid: float = StoreConfig.hold_out_fraction,
     source: str = "",
+    edit: Edit | None = None,
 ) -> FactBatch:
-    """Take facts in. They are on the disk when this returns, and will be learned.
+    """Take facts in, or an edit. They are on the disk when this returns, and will be learned.
 
     Any number of processes and threads may do so at once; the numbers of batches rise by one.
     """
     new, gone = _facts(added), _facts(retracted)
-    if not new and not gone:
+    if not new and not gone and edit is None:
         raise DataError("there is no fact to add or to retract; give at least one")
     if not 0 <= valid < 1:
         raise SettingsError(f"valid = {valid!r} is out of range: it must be from 0 to below 1")
     with held(store.folder / INBOX_LOCK, wait=True):
-        batch = FactBatch(_next_number(store), new, gone, float(valid), source, now())
+        batch = FactBatch(_next_number(store), new, gone, float(valid), source, now(), edit)
         path = store.batch_file(batch.number)
         try:
             write_record(path, batch)
@@ -56,11 +64,11 @@ def accept(
 
 def waiting(store: Store) -> list[FactBatch]:
     """The batches that are still to be learned, in order."""
-    last = store.at_newest(store.manifest).last_batch
+    last, skipped = store.at_newest(store.manifest).last_batch, store.skipped
     batches = []
     for number in store.batch_numbers():
         try:
-            if number > last:
+            if number > last and number not in skipped:
                 batches.append(read_batch(store, number))
         except RunError:
             if store.batch_file(number).exists():  # else it was learned and removed just now
@@ -69,7 +77,7 @@ def waiting(store: Store) -> list[FactBatch]:
 
 
 def discard(store: Store, number: int) -> None:
-    """Remove a batch that a published version has learned."""
+    """Remove a batch that a published version has learned, or that was skipped with a note."""
     remove(store.batch_file(number))
 
 
@@ -92,7 +100,7 @@ def _next_number(store: Store) -> int:
     last_version = max(store.versions(), default=0)
     manifest = store.at_newest(store.manifest)
     damaged = max(0, last_version - manifest.version)
-    return max(manifest.last_batch + damaged, *waits, 0) + 1
+    return max(manifest.last_batch + damaged, *waits, *store.skipped, 0) + 1
 
 
 def _facts(given: Iterable[Sequence[str]]) -> list[Triple]:

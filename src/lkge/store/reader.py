@@ -15,7 +15,7 @@ from lkge.data.formats import Triple
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
-from lkge.errors import DataError, RunError
+from lkge.errors import DataError
 from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
 from lkge.store import versions
@@ -100,8 +100,13 @@ class Reader:
 
     @property
     def num_entities(self) -> int:
-        """The number of entities."""
+        """The number of entities, removed ones included: the number of rows."""
         return self.names.num_entities
+
+    @property
+    def removed(self) -> Ids:
+        """The ids of entities that were removed, ascending; each still has a row."""
+        return self.names.removed
 
     @property
     def num_relations(self) -> int:
@@ -153,6 +158,7 @@ class Reader:
             left[self._judge.range_of(query_relation)] = True
         if new_only:
             left[known] = False
+        left[self.removed] = False
         best = best_first(np.where(left, scores, -np.inf), min(k, int(left.sum())))
         judged = self._judge.judged(query, scores, best, known)
         columns = (scores[best].tolist(), *(column.tolist() for column in judged))
@@ -164,8 +170,8 @@ class Reader:
         number = self.names.entity_id(entity)
         rows = self._table
         cosines = torch.nn.functional.cosine_similarity(rows, rows[number : number + 1]).numpy()
-        cosines[number] = -np.inf
-        best = best_first(cosines, min(k, len(cosines) - 1))
+        cosines[number] = cosines[self.removed] = -np.inf
+        best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
         found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
         return [Similar(*each) for each in found]
 
@@ -260,12 +266,9 @@ def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
     return {ENTITY: predictor.entity, RELATION: predictor.relation}
 
 
-def open_reader(folder: Path | str, version: int | None = None) -> Reader:
-    """A version of the graph in `folder`; default: the newest complete one."""
+def open_reader(folder: Path | str, version: int | str | None = None) -> Reader:
+    """A version of the graph in `folder`, by number or tag; default: the newest complete one."""
     store = Store(Path(folder))
     if version is not None:
-        if version not in (kept := store.versions()):
-            there = ", ".join(map(str, kept))
-            raise RunError(f"{store.folder}: there is no version {version}; there are: {there}")
-        return Reader(store, version)
+        return Reader(store, store.number_of(version))
     return store.at_newest(lambda newest: Reader(store, newest))

@@ -24,7 +24,11 @@ FORMAT = 2
 """What is written. Format 1, of release 0.1, is read: it has other names (`OLD_FIELDS`)."""
 OLD_FIELDS = {"settings": "config", "lessons": "updates"}
 REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
-INIT, ADD, ROLLBACK, CONSOLIDATE = "init", "add", "rollback", "consolidate"
+INIT, ADD, ROLLBACK, CONSOLIDATE, EDIT = "init", "add", "rollback", "consolidate", "edit"
+NOTHING = "nothing"
+"""The kind of a record that is no version: the batch had nothing new. It is in no log."""
+WITH_BATCH = (ADD, EDIT)
+"""The kinds of versions that a batch led to."""
 STRICT = ConfigDict(strict=True, extra="forbid")
 
 Record = TypeVar("Record")
@@ -87,6 +91,7 @@ class VersionRecord:
     candidates          entities that hold-out facts were ranked among
     full                whether all known facts were trained on, not new ones and a sample
     drift               mean of 1 - cosine over the `touched` old rows that changed
+    removed             how many of `entities` were removed; each keeps its row and has no name
     """
 
     version: int
@@ -112,6 +117,12 @@ class VersionRecord:
     warnings: tuple[str, ...] = ()
     source: str = ""
     batch: int = 0
+    removed: int = 0
+
+    @property
+    def is_version(self) -> bool:
+        """Whether there is a version; otherwise nothing was new, and `warnings` says what."""
+        return self.kind != NOTHING
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -136,10 +147,12 @@ class Manifest:
 
 @dataclass(frozen=True, config=STRICT)
 class Options:
-    """How many versions are kept on disk, and whether known facts are stored."""
+    """How many versions are kept on disk, whether known facts are stored, and for how many days
+    each version is kept at least."""
 
     keep: int = 5
     known: bool = True
+    keep_days: Count = 0
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -31,6 +31,7 @@ from lkge.provenance import provenance
 from lkge.store import holdout, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
+from lkge.store.editing import split_edit
 from lkge.store.held_out_lists import calibrated
 from lkge.store.inbox import FactBatch
 from lkge.store.reader import Reader, inference_tables
@@ -82,10 +83,11 @@ class Update:
     review: ClassVar[bool] = False
     """Whether the facts were learned before; see `Trainer`."""
 
-    def run(self) -> tuple[dict[str, Arrays], records.Manifest]:
-        """All steps: arrays by file, and the manifest without checksums."""
+    def run(self, split: UpdateSplit | None = None) -> tuple[dict[str, Arrays], records.Manifest]:
+        """All steps: arrays by file, and the manifest without checksums. `split` is step 1, if it
+        is done."""
         reader = self.reader
-        split = self.split()
+        split = split or self.split()
         pool = self.replay_pool(split)
         result = self.train(split, pool, self.choose(split, pool))
         subgraph, num_old = result.subgraph, reader.num_entities
@@ -116,6 +118,8 @@ class Update:
         """Step 1: the batch by id, in four parts."""
         updates, generator = self.reader.manifest.updates, self._stream(HOLD_OUT)
         least = self.store_config.min_validation_facts
+        if self.batch.edit:
+            return split_edit(self.batch, self.batch.edit, updates, self.reader, generator, least)
         return split_batch(
             self.batch, updates, self.reader.names, self.reader.answers, generator, least
         )
@@ -211,7 +215,8 @@ class Update:
         candidates, predictor = whole_graph(total, total), result.predictor
         if inference:
             size, generator = self.store_config.evaluation_candidates, self._stream(EVALUATE, 1)
-            candidates = holdout.sample_candidates(hold_out.facts, total, generator, size)
+            removed = split.names.removed
+            candidates = holdout.sample_candidates(hold_out.facts, total, generator, size, removed)
             predictor = _over(candidates, predictor, inference[versions.ENTITY])
         self.listener(Evaluating(split.index, 2 * len(hold_out)))
         ranks = holdout.reciprocal_ranks(predictor, candidates, hold_out.facts, known)
@@ -252,7 +257,7 @@ class Update:
         touched, drift = self._drift(result)
         return records.VersionRecord(
             version=self.reader.version + 1,
-            kind=self.kind,
+            kind=records.EDIT if self.batch.edit else self.kind,
             created=self.batch.accepted,
             facts=len(split.new_facts),
             retracted=len(split.retracted),
@@ -274,6 +279,7 @@ class Update:
             warnings=(*split.warnings, *self._forgetting(evaluation)),
             source=self.batch.source,
             batch=self.batch.number,
+            removed=len(names.removed),
         )
 
     def _drift(self, result: UpdateResult) -> tuple[int, float]:

@@ -31,6 +31,11 @@ class UpdateSplit:
         """All facts of the batch that were not known."""
         return np.concatenate([self.train, self.valid, self.hold_out])
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no fact comes or goes."""
+        return not any(map(len, (self.train, self.valid, self.hold_out, self.retracted)))
+
 
 def split_batch(
     batch: FactBatch,

@@ -1,6 +1,8 @@
 """A living graph on disk: a folder of versions, each complete, each published atomically.
 
-    store.json                   settings and options, written once
+    store.json                   settings and options
+    tags.json                    names of versions
+    skipped.json                 batches that led to no version
     versions/000000/             a version; what is there is complete, what is newest is current
         manifest.json            what it is, with the checksums of its files and the log
         batch.json               the batch that it learned, to learn it again if need be
@@ -19,6 +21,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -29,6 +32,9 @@ from lkge.errors import DamagedFile, LkgeError, RunError
 from lkge.store import records
 from lkge.store.arrays import Arrays, write_arrays
 from lkge.store.records import Manifest, Options
+from lkge.store.retention import created_time, versions_to_remove
+from lkge.store.skipped import SkippedBatch, skipped_batches
+from lkge.store.tags import read_tags, version_of_tag
 
 STORE, VERSIONS, INBOX, LEARNING, DAMAGED = "store.json", "versions", "inbox", "learning", "damaged"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
@@ -42,8 +48,6 @@ ENTITY, RELATION = "entity", "relation"
 """The inference tables in `INFERENCE`."""
 TABLE = "tables.entity"
 """The entity rows of the model in `MODEL`."""
-MIN_KEEP = 2
-"""The version before the newest is always kept."""
 
 Read = TypeVar("Read")
 
@@ -98,6 +102,25 @@ class Store:
     def versions(self) -> list[int]:
         """The numbers of all versions, damaged ones too, ascending."""
         return _numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})")
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """The version of each tag."""
+        return read_tags(self.folder)
+
+    @property
+    def skipped(self) -> dict[int, SkippedBatch]:
+        """The batches that led to no version, by number."""
+        return skipped_batches(self.folder)
+
+    def number_of(self, version: int | str) -> int:
+        """The number of a version that is on the disk, given by its number or by a tag."""
+        if isinstance(version, str) and not re.fullmatch(r"-?\d{1,18}", version, re.ASCII):
+            version = version_of_tag(self.folder, version)
+        if (number := int(version)) not in (kept := self.versions()):
+            there = ", ".join(map(str, kept))
+            raise RunError(f"{self.folder}: there is no version {number}; there are: {there}")
+        return number
 
     def folder_of(self, version: int) -> Path:
         """Where a version is, or will be."""
@@ -162,14 +185,15 @@ class Store:
         """Publish a version atomically: readers see all of it or nothing.
 
         `files` are arrays by file name; their checksums go into the manifest. A version of kind
-        `add` takes its batch from the inbox. Then versions that are not to be kept are removed.
+        `add` or `edit` takes its batch from the inbox. Then versions that need not stay are
+        removed.
         """
-        target, keep = self.folder_of(version), self.options.keep
+        target, options = self.folder_of(version), self.options
         expected = self.next_version() if self.versions() else 0
         if not version == manifest.version == expected:
             raise RunError(f"{target}: cannot be published: version {expected} is next")
         record = manifest.log[-1]
-        batch = _read(self.batch_file(record.batch)) if record.kind == records.ADD else None
+        batch = _read(self.batch_file(record.batch)) if record.kind in records.WITH_BATCH else None
         with disk.as_run_error(target), disk.unfinished_folder(target) as place:
             checksums = {name: write_arrays(place / name, arrays) for name, arrays in files.items()}
             if batch is not None:
@@ -178,34 +202,45 @@ class Store:
                 digest = hashlib.sha256(batch).hexdigest()
                 checksums[BATCH] = records.FileChecksum(digest, len(batch))
             records.write_record(place / MANIFEST, dataclasses.replace(manifest, files=checksums))
-        self._prune(keep)
+        self.prune(options)
 
     def tidy(self) -> None:
         """Remove what crashes left behind, versions not to be kept, and batches that are learned.
 
         Only for who holds the writer's lock.
         """
-        keep = self.options.keep
+        options = self.options
         disk.remove_leftovers(self.folder)
         disk.remove_leftovers(self.folder_of_versions)
         with disk.held(self.folder / INBOX_LOCK, wait=True):
             disk.remove_leftovers(self.inbox)
-        last = self.manifest(self.newest()).last_batch
+        last, skipped = self.manifest(self.newest()).last_batch, self.skipped
         for number in self.batch_numbers():
-            if number <= last:
+            if number <= last or number in skipped:
                 disk.remove(self.batch_file(number))
-        self._prune(keep)
+        self.prune(options)
 
     def _root(self) -> records.Root:
         return records.read_record(self.folder / STORE, records.Root)
 
-    def _prune(self, keep: int) -> None:
-        """Remove what is older than the newest whole versions, of which so many stay."""
+    def prune(self, options: Options) -> None:
+        """Remove the versions that need not stay; none while the tags cannot be read."""
+        try:
+            tagged = set(self.tags.values())
+        except RunError:
+            return
         versions = self.versions()
         whole = [version for version in versions if self.is_whole(version)]
-        if len(whole) >= (keep := max(keep, MIN_KEEP)):
-            for version in versions[: versions.index(whole[-keep])]:
-                disk.remove_at_once(self.folder_of(version))
+        now = datetime.now(UTC)
+        for version in versions_to_remove(versions, whole, tagged, options, self._created, now):
+            disk.remove_at_once(self.folder_of(version))
+
+    def _created(self, version: int) -> datetime | None:
+        """When a version was made; None if its manifest is damaged."""
+        try:
+            return created_time(self.manifest(version).log[-1].created)
+        except RunError:
+            return None
 
 
 def _read(path: Path) -> bytes:

@@ -242,6 +242,8 @@ class PlainLines:
                 return f"learned in {clock_time(event.seconds)}"
             case events.VersionPublished():
                 return f"published version {event.version}"
+            case events.BatchSkipped():
+                return f"no version from batch {event.batch}: {event.message}"
 
     def _epoch_line(self, event: events.EpochFinished) -> str | None:
         now = self._clock()

@@ -88,6 +88,16 @@ class VersionPublished:
     batch: int
 
 
+@dataclass(frozen=True)
+class BatchSkipped:
+    """A living graph has no version from batch `batch`: nothing in it was new, or, if `failed`, it
+    could not be applied."""
+
+    batch: int
+    message: str
+    failed: bool
+
+
 Event = (
     Compiling
     | RunStarted
@@ -97,6 +107,7 @@ Event = (
     | SnapshotFinished
     | RunFinished
     | VersionPublished
+    | BatchSkipped
 )
 Listener = Callable[[Event], None]
 

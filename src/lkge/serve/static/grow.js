@@ -31,6 +31,7 @@ async function send() {
     say("Sending…");
     const job = await post("/facts", { [what]: facts }, byId("token").value);
     byId("facts").value = "";
+    sent = job.id;
     say(`Stored on disk as batch ${job.id}; learning starts.`, "good");
   } catch (error) {
     say(error.message, "bad");
@@ -62,23 +63,38 @@ function showLive({ jobs }) {
   } else bar.removeAttribute("value");
 }
 
-const STATES = { waiting: "waits", learning: "is being learned", failed: "failed, will be retried" };
+const STATES = { waiting: "waits", learning: "is being learned", failed: "failed" };
+
+function stateOf(job) {
+  if (job.status !== "done") return STATES[job.status];
+  return job.version === null ? "no new version" : `became version ${job.version}`;
+}
 
 function jobRow(job) {
-  const state = job.status === "done" ? `became version ${job.version}` : STATES[job.status];
-  const parts = [job.facts && count(job.facts, "fact"), job.retracted && `${job.retracted} retracted`].filter(Boolean);
+  const state = stateOf(job);
+  const parts = [job.edit, job.facts && count(job.facts, "fact"), job.retracted && `${job.retracted} retracted`].filter(Boolean);
   return el("li", {},
-    el("div", { class: "row" }, el("span", {}, `Batch ${job.id}: ${parts.join(", ")}`), el("span", { class: job.status === "done" ? "good" : job.status === "failed" ? "bad" : "" }, state)),
+    el("div", { class: "row" }, el("span", {}, [`Batch ${job.id}`, parts.join(", ")].filter(Boolean).join(": ")), el("span", { class: job.status === "done" ? "good" : job.status === "failed" ? "bad" : "" }, state)),
     el("small", {}, job.detail || new Date(job.accepted).toLocaleString()));
 }
 
 let known = "";
+let sent = 0;  // the last batch of this page, until it is known that it leads to no version
+
+/** Say that the batch of this page has nothing new: no version will come. */
+function sayNothingNew(jobs) {
+  const job = jobs.find((one) => one.id === sent && one.status === "done" && one.version === null);
+  if (!job) return;
+  sent = 0;
+  say(job.detail, "good");
+}
 
 async function showJobs(health) {
   const now = `${health.version} ${health.jobs.map((job) => job.id + job.status)}`;
   if (now === known) return;
   known = now;
   const { jobs } = await get("/jobs");
+  sayNothingNew(jobs);
   byId("jobs").replaceChildren(...(jobs.length ? jobs.slice(0, 6).map(jobRow) : [el("li", { class: "note" }, "None yet.")]));
 }
 

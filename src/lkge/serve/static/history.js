@@ -9,6 +9,7 @@ const HEIGHT = 150;
 const EDGE = { left: 44, right: 14, top: 10, bottom: 24 };
 let versions = [];
 
+const entities = (one) => one.entities - one.removed;
 const mrr = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
 
 async function load() {
@@ -27,7 +28,7 @@ function draw() {
   if (!last) return;
   byId("growth").replaceChildren(
     figure("Known facts", short(last.known_facts), [{ kind: 0, of: (one) => one.known_facts }], short),
-    figure("Entities", short(last.entities), [{ kind: 2, of: (one) => one.entities }], short),
+    figure("Entities", short(entities(last)), [{ kind: 2, of: entities }], short),
     figure("MRR", "", [
       { kind: 0, name: "new facts", of: (one) => one.mrr_new },
       { kind: 1, name: "old facts", of: (one) => one.mrr_old },
@@ -98,7 +99,7 @@ function matrix(shown) {
 }
 
 const FIELDS = [
-  ["Version", (one) => one.version], ["What", (one) => one.kind], ["When", (one) => one.created.slice(0, 16).replace("T", " ")],
+  ["Version", (one) => one.version], ["Tags", (one) => one.tags.join(", ")], ["What", (one) => one.kind], ["When", (one) => one.created.slice(0, 16).replace("T", " ")],
   ["Facts", (one) => one.facts], ["Retracted", (one) => one.retracted], ["New entities", (one) => one.new_entities],
   ["MRR new", (one) => mrr(one.mrr_new)], ["MRR old, before", (one) => mrr(one.mrr_old_before)], ["MRR old", (one) => mrr(one.mrr_old)],
   ["Drift", (one) => mrr(one.drift)], ["Epochs", (one) => one.epochs], ["Seconds", (one) => one.seconds.toFixed(1)],
