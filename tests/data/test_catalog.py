@@ -367,3 +367,8 @@ def test_the_embedded_dataset() -> None:
     assert graph.name == "brick"
     assert len(graph) == 5
     assert all(len(shot.train) for shot in graph.snapshots)
+
+
+def test_the_place_of_the_data_may_be_a_string(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="ENTITY"):
+        load("ENTITY", data=str(tmp_path))

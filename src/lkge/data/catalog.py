@@ -86,7 +86,7 @@ def list_datasets(data: Path | None = None) -> list[DatasetInfo]:
     ]
 
 
-def load(name_or_path: str | Path, data: Path | None = None) -> GrowingGraph:
+def load(name_or_path: str | Path, data: str | Path | None = None) -> GrowingGraph:
     """Load the dataset of that name, ignoring case, or the one in that folder or zip archive."""
     name = str(name_or_path)
     if isinstance(name_or_path, Path) or _looks_like_path(name):
@@ -100,7 +100,7 @@ def load(name_or_path: str | Path, data: Path | None = None) -> GrowingGraph:
             return folders.read_growing_graph(place, name)
     if Path(name).exists() and name.upper() not in EXPECTED:
         return folders.read_growing_graph(name)
-    raise _absent(name, data)
+    raise _absent(name, Path(data) if data else None)
 
 
 def fetch(
@@ -161,10 +161,10 @@ def stats(graph: GrowingGraph) -> list[dict[str, int]]:
     ]
 
 
-def _places(data: Path | None) -> list[Path]:
+def _places(data: str | Path | None) -> list[Path]:
     """The folders and archives to search, in order."""
     if data is not None:
-        return [_archive_in(data)]
+        return [_archive_in(Path(data))]
     places = []
     if given := os.environ.get("LKGE_DATA"):
         places.append(_archive_in(Path(given)))
