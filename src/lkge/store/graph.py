@@ -14,11 +14,13 @@ from lkge.data.formats import Triple
 from lkge.errors import RunError
 from lkge.store.checking import Damage, check
 from lkge.store.export import export
+from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import ROLLBACK, Options, StoreConfig, VersionRecord, now
+from lkge.store.relearn import relearning
 from lkge.store.update import Update
 from lkge.store.versions import LEARNING, Store
 from lkge.training.checkpoint import Checkpoints
@@ -77,6 +79,10 @@ class LivingGraph:
         """What happened, version by version."""
         return self.reader.log
 
+    def health(self) -> Health:
+        """Whether the open version is as good as its baseline, with figures and the remedy."""
+        return health(self.reader)
+
     def check(self) -> list[Damage]:
         """Every file that is not as it was written."""
         return check(self.store)
@@ -133,6 +139,19 @@ class LivingGraph:
         self.refresh()
         return self.reader.record
 
+    def relearn(self, listener: Listener = ignore) -> VersionRecord:
+        """Learn all known facts at once, from scratch with the settings of the graph, as a new
+        version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
+        is interrupted, the next `relearn` of the same version goes on."""
+        with writing(self.store, "relearn"):
+            self.store.tidy()
+            self.store.next_version()
+            self.refresh()
+            update = relearning(self.reader, self.store_config, listener)
+            warm_up(self.config, listener)
+            with stops_between_steps():
+                return self._publish(update, 0)
+
     def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
         batches = waiting(self.store)
         if batches:
@@ -144,18 +163,22 @@ class LivingGraph:
         """One batch becomes one version."""
         self.store.next_version()
         self.refresh()
-        updates = self.reader.manifest.updates
+        place = self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
+        update = Update(self.reader, batch, self.store_config, listener, Checkpoints(place))
+        return self._publish(update, batch.number)
+
+    def _publish(self, update: Update, batch: int) -> VersionRecord:
+        """Run an update and publish its version; `batch` leaves the inbox, 0 is none."""
+        listener, updates = update.listener, self.reader.manifest.updates
         name, method = self.store.folder.name, self.config.method.name
         listener(RunStarted(name, method, updates + 1, snapshot=0, epochs_done=0))
-        place = self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}"
-        checkpoints = Checkpoints(place)
-        update = Update(self.reader, batch, self.store_config, listener, checkpoints)
         files, manifest = update.run()
         self.store.publish(manifest.version, files, manifest)
-        discard(self.store, batch.number)
-        checkpoints.remove()
+        if batch:
+            discard(self.store, batch)
+        update.checkpoints.remove()
         self.refresh()
-        listener(VersionPublished(self.version, batch.number))
+        listener(VersionPublished(self.version, batch))
         return self.reader.record
 
 
@@ -194,6 +217,9 @@ def _publish_again(target: Reader, newest: Reader) -> None:
         candidates=old.candidates,
         drift=0.0,
         source=f"version {target.version}",
+        verdict=old.verdict,
+        causes=old.causes,
+        **{name: getattr(old, name) for name in FIGURES},
     )
     manifest = dataclasses.replace(
         target.manifest,
