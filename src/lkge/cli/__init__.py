@@ -40,7 +40,16 @@ app = typer.Typer(
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Living graphs": (
-        *(grow.init, grow.add, keep.log, ask.predict, ask.similar, ask.score),
+        *(
+            grow.init,
+            grow.add,
+            grow.relearn,
+            keep.log,
+            keep.health,
+            ask.predict,
+            ask.similar,
+            ask.score,
+        ),
         *(keep.check, keep.rollback, keep.export, keep.serve),
     ),
     "Research": (run.run, run.report, bench.bench, bench.tune),

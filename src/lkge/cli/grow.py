@@ -133,6 +133,31 @@ def add(
             output.say("Nothing waits to be learned.")
 
 
+def relearn(
+    kg: Folder,
+    events: Annotated[
+        bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
+    ] = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
+) -> None:
+    """Learn all known facts at once, from scratch, as a new version; for a graph that forgot.
+
+    After Ctrl-C or a crash the same command goes on.
+    """
+    if events and as_json:
+        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
+    graph = lkge.open(kg)
+    line = shlex.join(["lkge", "relearn", str(kg)])
+    with _learning(graph, quiet, events, f"To go on: {line}") as listener:
+        record = graph.relearn(listener)
+    if as_json:
+        output.print_json(record)
+        _say_warnings([record])
+    elif not events:
+        _show([record])
+
+
 def add_line(folder: Path) -> str:
     """The command that adds facts to a graph."""
     return shlex.join(["lkge", "add", str(folder)])
@@ -178,6 +203,7 @@ def version_grid(record: records.VersionRecord) -> grids.Grid:
         "relations": _grown(record.new_relations, record.relations),
         "MRR of new facts": text.number(record.mrr_new),
         "MRR of old facts": old_mrr(record),
+        "health": health_note(record),
         "drift": f"{text.number(record.drift)}, {text.count(record.touched)} old rows moved",
         "time": f"{text.duration(record.seconds)}, {text.count(record.epochs)} epochs",
     }
@@ -194,18 +220,27 @@ def old_mrr(record: records.VersionRecord) -> str:
     return after if math.isnan(before) else f"{text.number(before)} → {after}"
 
 
+def health_note(record: records.VersionRecord) -> str:
+    """The verdict on a version, and the change of the MRR since the baseline."""
+    from lkge.store.health import change_of
+
+    return " ".join([record.verdict, change_of(record.since_baseline, noise=False)])
+
+
 def _grown(new: int, total: int) -> str:
     return f"{text.count(new)} new; {text.count(total)} in all"
 
 
 @contextmanager
 def _learning(
-    graph: lkge.LivingGraph, quiet: bool, events: bool = False
+    graph: lkge.LivingGraph, quiet: bool, events: bool = False, to_go_on: str = ""
 ) -> Iterator[events_.Listener]:
     """The listener of the events; Ctrl-C ends the command and prints how to continue."""
     from lkge.store.inbox import waiting
 
     def advice() -> str:
+        if to_go_on:
+            return to_go_on
         if not waiting(graph.store):
             return "No facts were accepted."
         return f"The facts are kept. To go on: {add_line(graph.store.folder)}"

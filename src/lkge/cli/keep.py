@@ -1,4 +1,4 @@
-"""`lkge log`, `check`, `rollback`, `export` and `serve`: what a living graph keeps."""
+"""`lkge log`, `health`, `check`, `rollback`, `export` and `serve`: what a living graph keeps."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typer import Argument, Exit, Option
 
 import lkge
 from lkge.cli import output
-from lkge.cli.grow import AtVersion, Folder, add_line, old_mrr, opened
+from lkge.cli.grow import AtVersion, Folder, add_line, health_note, old_mrr, opened
 from lkge.reports import grids, text
 
 if TYPE_CHECKING:
     from lkge.store.checking import Damage
-    from lkge.store.records import VersionRecord
+    from lkge.store.health import Health
+    from lkge.store.records import Comparison, VersionRecord
     from lkge.store.versions import Store
 
-DAMAGED = 1
+DAMAGED, WORSE = 1, 1
 LOG_COLUMNS = (
     *("#", "when", "what", "facts", "new entities/ relations"),
-    *("MRR new", "MRR old", "drift", "time"),
+    *("MRR new", "MRR old", "health", "drift", "time"),
 )
 Format = Literal["parquet", "npy", "tsv", "word2vec", "safetensors"]
 
@@ -37,6 +38,7 @@ def log(kg: Folder, as_json: output.AsJson = False) -> None:
         return
     kept = set(reader.store.versions())
     notes = ["Times are UTC. MRR old: of facts held out before, before → after."]
+    notes.append("Health: the same facts against their baseline.")
     if len(kept) < len(reader.log):
         notes.append("Faint: no longer on the disk.")
     if batches := len(waiting(reader.store)):
@@ -55,10 +57,56 @@ def _log_row(record: VersionRecord, kept: bool) -> grids.Row:
         f"{text.count(record.new_entities)}/{text.count(record.new_relations)}",
         text.number(record.mrr_new),
         old_mrr(record),
+        health_note(record),
         text.number(record.drift),
         text.duration(record.seconds),
     )
     return tuple(grids.Cell(words, faint=not kept) for words in texts)
+
+
+def health(kg: Folder, version: AtVersion = None, as_json: output.AsJson = False) -> None:
+    """Say whether a graph is as good as it was since its first version; exit code 1 if worse."""
+    from lkge.store import records
+    from lkge.store.health import health as health_of
+
+    found = health_of(opened(kg, version))
+    if as_json:
+        output.print_json(found)
+    else:
+        output.show(_health_grid(kg, found))
+        colour = {records.GOOD: "green", records.WORSE: "red"}.get(found.verdict, "")
+        output.say(f"{found.verdict}: {found.summary}", style=colour)
+        if found.remedy:
+            output.say(f"remedy: {found.remedy}")
+        output.say_warnings(found.warnings)
+    if found.verdict == records.WORSE:
+        raise Exit(WORSE)
+
+
+def _health_grid(kg: Path, found: Health) -> grids.Grid:
+    """The comparisons of a version, one a line."""
+    ages = {f"older facts, {age} versions old": each for age, each in found.by_age.items()}
+    lines = {
+        "older facts, since their baseline": found.since_baseline,
+        **{line: each for line, each in ages.items() if line != "older facts, 0 versions old"},
+        "older facts, in this version": found.last_update,
+        "… with an entity of the batch": found.touched_facts,
+        "… without one": found.untouched_facts,
+        "retracted facts, since they were known": found.residue,
+    }
+    rows = [(line, *_compared(each)) for line, each in lines.items() if each.facts]
+    drift = f"Drift {text.number(found.drift)}, {text.number(found.total_drift)} in all versions."
+    since = "" if found.since is None else f" First evaluated: version {found.since}."
+    note = f"Held-out facts, each ranked among the entities of its first version. {drift}{since}"
+    columns = ("", "facts", "MRR before", "MRR now", "Hits@10 before", "Hits@10 now", "change")
+    return grids.grid_of(f"{kg}, version {found.version}", columns, rows, note=note)
+
+
+def _compared(each: Comparison) -> tuple[str, ...]:
+    from lkge.store.health import change_of
+
+    numbers = (each.mrr_before, each.mrr, each.hits10_before, each.hits10)
+    return (text.count(each.facts), *map(text.number, numbers), change_of(each))
 
 
 def check(

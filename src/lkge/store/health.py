@@ -85,7 +85,7 @@ def recorded(
 ) -> VersionRecord:
     """The record of a version with its quality, verdict and warnings; `last` is the record of the
     version before."""
-    causes = causes_of(quality, config)
+    causes = causes_of(quality, config, last.causes)
     judged = quality.since_baseline.facts >= config.min_facts_for_warning
     fields: dict[str, Any] = {name: getattr(quality, name) for name in FIGURES}
     verdict: Verdict = WORSE if causes else GOOD if judged else UNKNOWN
@@ -96,28 +96,36 @@ def recorded(
     return dataclasses.replace(judged_record, warnings=tuple(warnings))
 
 
-def causes_of(quality: Quality, config: StoreConfig) -> tuple[Cause, ...]:
-    """Why a version is worse than it was; empty if it is not, or if the facts are too few."""
+def causes_of(
+    quality: Quality, config: StoreConfig, last: tuple[Cause, ...] = ()
+) -> tuple[Cause, ...]:
+    """Why a version is worse than it was; empty if it is not, or if the facts are too few. A cause
+    of the `last` version stays as long as there is a loss, within sampling noise or not: a verdict
+    that changes by chance would warn again and again."""
     least, errors = config.min_facts_for_warning, config.noise_errors
     causes: list[Cause] = []
-    if is_loss(quality.since_baseline, config.worse_below_baseline, config):
+    if is_loss(quality.since_baseline, config.worse_below_baseline, config, QUALITY in last):
         causes.append(QUALITY)
     residue, untrained = quality.residue, quality.hold_out.last[:, 0]
     if min(residue.facts, len(untrained)) >= max(least, 2):
         error = untrained.std(ddof=1) / math.sqrt(len(untrained))
         noise = errors * math.hypot(quality.residue_error, float(error))
-        if residue.mrr - float(untrained.mean()) > noise:
+        if residue.mrr - float(untrained.mean()) > (0 if RESIDUE in last else noise):
             causes.append(RESIDUE)
     return tuple(causes)
 
 
-def is_loss(comparison: Comparison, share: float, config: StoreConfig) -> bool:
-    """Whether the MRR fell by more than a share of what it was, and by more than sampling noise;
-    no if the facts are few."""
+def is_loss(
+    comparison: Comparison, share: float, config: StoreConfig, with_noise: bool = False
+) -> bool:
+    """Whether the MRR fell by more than a share of what it was and, unless `with_noise`, by more
+    than sampling noise; no if the facts are few."""
     if comparison.facts < max(config.min_facts_for_warning, 2):
         return False
     noise = config.noise_errors * comparison.error
-    return comparison.loss > noise and comparison.loss > share * comparison.mrr_before
+    return (
+        with_noise or comparison.loss > noise
+    ) and comparison.loss > share * comparison.mrr_before
 
 
 def update_warnings(update: Comparison, config: StoreConfig) -> list[str]:
@@ -153,15 +161,15 @@ def summary_of(record: VersionRecord) -> str:
     return "; ".join(parts)
 
 
-def change_of(comparison: Comparison) -> str:
-    """The relative change of the MRR and its standard error, in percent."""
+def change_of(comparison: Comparison, noise: bool = True) -> str:
+    """The relative change of the MRR in percent, by default with its standard error."""
     if math.isnan(comparison.relative_loss):
         return text.ABSENT
     change = -100 * comparison.relative_loss
     sign = text.MINUS if round(change, 1) < 0 else "+"
     error = 100 * comparison.error / comparison.mrr_before
-    noise = "" if math.isnan(error) else f" ± {error:.1f} %"
-    return f"{sign}{abs(change):.1f} %{noise}"
+    margin = "" if math.isnan(error) or not noise else f" ± {error:.1f} %"
+    return f"{sign}{abs(change):.1f} %{margin}"
 
 
 def remedy_for(folder: Path | str, known: bool, kind: str) -> str:

@@ -32,6 +32,10 @@ function draw() {
       { kind: 0, name: "new facts", of: (one) => one.mrr_new },
       { kind: 1, name: "old facts", of: (one) => one.mrr_old },
     ], (value) => value.toFixed(2)),
+    figure("Older held-out facts, MRR", "", [
+      { kind: 1, name: "now", of: (one) => one.since_baseline.mrr },
+      { kind: 5, name: "baseline", of: (one) => one.since_baseline.mrr_before },
+    ], (value) => value.toFixed(2)),
   );
   for (const plot of byId("growth").querySelectorAll("svg")) plot.draw();
 }
@@ -101,6 +105,7 @@ const FIELDS = [
   ["Version", (one) => one.version], ["What", (one) => one.kind], ["When", (one) => one.created.slice(0, 16).replace("T", " ")],
   ["Facts", (one) => one.facts], ["Retracted", (one) => one.retracted], ["New entities", (one) => one.new_entities],
   ["MRR new", (one) => mrr(one.mrr_new)], ["MRR old, before", (one) => mrr(one.mrr_old_before)], ["MRR old", (one) => mrr(one.mrr_old)],
+  ["Health", (one) => one.verdict],
   ["Drift", (one) => mrr(one.drift)], ["Epochs", (one) => one.epochs], ["Seconds", (one) => one.seconds.toFixed(1)],
 ];
 
