@@ -58,7 +58,9 @@ def test_the_commands_are_those_of_the_page() -> None:
     assert set(COMMANDS) == {
         "lkge init",
         "lkge add",
+        "lkge relearn",
         "lkge log",
+        "lkge health",
         "lkge predict",
         "lkge similar",
         "lkge score",

@@ -175,7 +175,8 @@ class Service:
     def _quality_of(self, reader: Reader) -> schemas.Quality:
         """The verdict on a version, made once."""
         if self._quality is None or self._quality[0] is not reader:
-            found = schemas.Quality.model_validate(store_health.health(reader))
+            health = store_health.health(reader, self.store.folder.resolve().name)
+            found = schemas.Quality.model_validate(health)
             self._quality = reader, found
         return self._quality[1]
 

@@ -10,7 +10,6 @@ unknown           too few older held-out facts to judge
 import dataclasses
 import math
 import shlex
-from pathlib import Path
 from typing import Any, Final
 
 from lkge.reports import text
@@ -65,8 +64,9 @@ class Health:
     warnings: tuple[str, ...]
 
 
-def health(reader: Reader) -> Health:
-    """The health of the version of a reader, from its record."""
+def health(reader: Reader, name: str = "") -> Health:
+    """The health of the version of a reader, from its record. Commands of the remedy have `name`
+    for the graph; default: its folder."""
     record = reader.record
     evaluated = [line.version for line in reader.log if line.row]
     drifts = [line.drift for line in reader.log if not math.isnan(line.drift)]
@@ -75,7 +75,9 @@ def health(reader: Reader) -> Health:
         **{name: getattr(record, name) for name in shared},
         since=evaluated[0] if evaluated else None,
         summary=summary_of(record),
-        remedy=_remedy_of(reader) if record.verdict == WORSE else "",
+        remedy=_remedy_of(reader, name or str(reader.store.folder))
+        if record.verdict == WORSE
+        else "",
         total_drift=sum(drifts),
     )
 
@@ -172,7 +174,7 @@ def change_of(comparison: Comparison, noise: bool = True) -> str:
     return f"{sign}{abs(change):.1f} %{margin}"
 
 
-def remedy_for(folder: Path | str, known: bool, kind: str) -> str:
+def remedy_for(name: str, known: bool, kind: str) -> str:
     """What to do with a worse version of this kind; `known`: the graph keeps known facts."""
     if kind == records.RELEARN:
         return (
@@ -180,16 +182,16 @@ def remedy_for(folder: Path | str, known: bool, kind: str) -> str:
             "make a graph with a larger --dim"
         )
     if known:
-        return f"`{shlex.join(['lkge', 'relearn', str(folder)])}` learns all known facts at once"
+        return f"`{shlex.join(['lkge', 'relearn', name])}` learns all known facts at once"
     return "the graph keeps no known facts to learn again: make a graph anew from its facts"
 
 
-def _remedy_of(reader: Reader) -> str:
+def _remedy_of(reader: Reader, name: str) -> str:
     """The remedy, with the newest good version on the disk as a second way."""
-    folder, kept = reader.store.folder, set(reader.store.versions())
-    remedy = remedy_for(folder, reader.store.options.known, reader.record.kind)
+    kept = set(reader.store.versions())
+    remedy = remedy_for(name, reader.store.options.known, reader.record.kind)
     good = [line.version for line in reader.log if line.verdict == GOOD and line.version in kept]
     if not good:
         return remedy
-    command = shlex.join(["lkge", "rollback", str(folder), str(good[-1])])
+    command = shlex.join(["lkge", "rollback", name, str(good[-1])])
     return f"{remedy}; `{command}` goes back to the last good version"

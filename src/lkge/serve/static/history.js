@@ -32,10 +32,10 @@ function draw() {
       { kind: 0, name: "new facts", of: (one) => one.mrr_new },
       { kind: 1, name: "old facts", of: (one) => one.mrr_old },
     ], (value) => value.toFixed(2)),
-    figure("Older held-out facts, MRR", "", [
-      { kind: 1, name: "now", of: (one) => one.since_baseline.mrr },
-      { kind: 5, name: "baseline", of: (one) => one.since_baseline.mrr_before },
-    ], (value) => value.toFixed(2)),
+    ...[["MRR", "mrr"], ["Hits@10", "hits10"]].map(([name, field]) => figure(`${name} of older held-out facts`, "", [
+      { kind: 1, name: "now", of: (one) => one.since_baseline[field] },
+      { kind: 5, name: "baseline", of: (one) => one.since_baseline[`${field}_before`] },
+    ], (value) => value.toFixed(2))),
   );
   for (const plot of byId("growth").querySelectorAll("svg")) plot.draw();
 }
@@ -85,7 +85,8 @@ function rounded(value) {
 }
 
 function matrix(shown) {
-  const columns = shown.map((one) => String(one.version)).filter((version) => shown.some((one) => version in one.row));
+  const measured = [...new Set(shown.flatMap((one) => Object.keys(one.row)))].sort((a, b) => a - b);
+  const columns = measured.length > COLUMNS ? [measured[0], ...measured.slice(1 - COLUMNS)] : measured;
   const rows = shown.filter((one) => columns.some((version) => version in one.row));
   if (!columns.length) return el("p", { class: "note" }, "No facts were held out yet; post more, or a larger share of them.");
   const most = Math.max(...rows.flatMap((one) => Object.values(one.row).map((value) => value ?? 0)), 1e-9);
