@@ -87,7 +87,8 @@ def recorded(
 ) -> VersionRecord:
     """The record of a version with its quality, verdict and warnings; `last` is the record of the
     version before."""
-    causes = causes_of(quality, config, last.causes)
+    is_anew = record.kind == records.RELEARN
+    causes = causes_of(quality, config, () if is_anew else last.causes)
     judged = quality.since_baseline.facts >= config.min_facts_for_warning
     fields: dict[str, Any] = {name: getattr(quality, name) for name in FIGURES}
     verdict: Verdict = WORSE if causes else GOOD if judged else UNKNOWN
