@@ -19,6 +19,8 @@ from lkge.cli.ask import bar
 from lkge.cli.grow import HELD_OUT, KEPT
 from lkge.configure import configure
 from lkge.living import open as open_graph
+from lkge.store import health
+from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept
 from lkge.store.locks import writing
 from lkge.store.records import Options, StoreConfig
@@ -270,6 +272,65 @@ def test_after_ctrl_c_nothing_is_lost(tmp_path: Path, more: Path) -> None:
     assert f"The facts are kept. To go on: lkge add {kg}" in errors
     assert "Traceback" not in errors
     assert "1 more to be learned" in said(done("log", kg))
+
+
+class TestHealth:
+    def test_few_facts_are_unknown(self, kg: Path) -> None:
+        result = done("health", kg)
+        assert "unknown: 0 older held-out facts are too few to judge" in said(result)
+        assert f"Health: unknown: lkge health {kg}." in said(done("log", kg))
+
+    def test_json_has_every_figure(self, kg: Path, more: Path) -> None:
+        done("add", kg, more, "--quiet", "--valid", "0.3")
+        found = tree("health", kg)
+        assert (found["version"], found["verdict"], found["causes"]) == (2, "unknown", [])
+        assert found["since_baseline"] == tree("log", kg)[-1]["since_baseline"]
+        assert found["remedy"] == ""
+        assert tree("health", kg, "--version", "1")["version"] == 1
+
+    def test_a_worse_graph_ends_with_1_and_the_remedy(
+        self, kg: Path, more: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(health, "causes_of", lambda *_: ("quality",))
+        result = lkge("add", kg, more, "--quiet", "--valid", "0.1")
+        assert "warning: health is worse: " in result.stderr
+        found = lkge("health", kg)
+        assert found.exit_code == 1
+        assert "a significant loss" in said(found)
+        assert f"remedy: `lkge relearn {kg}` learns all known facts at once" in said(found)
+        assert "since version 2: lkge health" in said(done("log", kg))
+        assert lkge("health", kg, "--json").exit_code == 1
+
+
+class TestRelearn:
+    def test_it_publishes_a_version_of_the_known_facts(self, kg: Path) -> None:
+        before = tree("log", kg)[-1]
+        (record,) = [tree("relearn", kg, "--quiet")]
+        assert (record["version"], record["kind"]) == (before["version"] + 1, "relearn")
+        assert record["known_facts"] == before["known_facts"]
+        assert "relearn" in said(done("log", kg))
+        shown = done("relearn", kg, "--quiet")
+        assert "Version 3" in said(shown)
+
+    def test_events_are_lines_of_json(self, kg: Path) -> None:
+        lines = done("relearn", kg, "--events").stdout.splitlines()
+        assert json.loads(lines[-1])["type"] == "VersionPublished"
+        assert_refused(lkge("relearn", kg, "--events", "--json"), "--events and --json")
+
+    def test_without_known_facts_it_is_refused(self, tmp_path: Path, more: Path) -> None:
+        done("init", tmp_path / "KG", *SMALL, "--no-known", "--from", more, "--quiet")
+        assert_refused(lkge("relearn", tmp_path / "KG"), "keeps no known facts", "lkge init")
+
+    def test_ctrl_c_names_the_command_that_goes_on(
+        self, kg: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(LivingGraph, "relearn", stop)
+        result = lkge("relearn", kg, "--quiet")
+        assert result.exit_code == 130
+        assert f"Stopped. To go on: lkge relearn {kg}" in result.stderr
 
 
 class TestLog:

@@ -224,7 +224,8 @@ def health_note(record: records.VersionRecord) -> str:
     """The verdict on a version, and the change of the MRR since the baseline."""
     from lkge.store.health import change_of
 
-    return " ".join([record.verdict, change_of(record.since_baseline, noise=False)])
+    change = change_of(record.since_baseline, noise=False)
+    return record.verdict if change == text.ABSENT else f"{record.verdict}, {change}"
 
 
 def _grown(new: int, total: int) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DAMAGED, WORSE = 1, 1
 LOG_COLUMNS = (
     *("#", "when", "what", "facts", "new entities/ relations"),
-    *("MRR new", "MRR old", "health", "drift", "time"),
+    *("MRR new", "MRR old", "drift", "time"),
 )
 Format = Literal["parquet", "npy", "tsv", "word2vec", "safetensors"]
 
@@ -38,13 +38,22 @@ def log(kg: Folder, as_json: output.AsJson = False) -> None:
         return
     kept = set(reader.store.versions())
     notes = ["Times are UTC. MRR old: of facts held out before, before → after."]
-    notes.append("Health: the same facts against their baseline.")
+    notes.append(_health_line(kg, reader.log))
     if len(kept) < len(reader.log):
         notes.append("Faint: no longer on the disk.")
     if batches := len(waiting(reader.store)):
         notes.append(f"{batches} more to be learned: {add_line(kg)}")
     rows = [_log_row(record, record.version in kept) for record in reader.log]
     output.show(grids.grid_of(str(kg), LOG_COLUMNS, rows, names=3, note=" ".join(notes)))
+
+
+def _health_line(kg: Path, log: Sequence[VersionRecord]) -> str:
+    """The verdict on the newest version; if it is worse, since when."""
+    newest, command = log[-1], shlex.join(["lkge", "health", str(kg)])
+    others = [line.version for line in log if line.verdict != newest.verdict]
+    since = max(others, default=-1) + 1
+    when = f" since version {since}" if newest.verdict == "worse" else ""
+    return f"Health: {health_note(newest)}{when}: {command}."
 
 
 def _log_row(record: VersionRecord, kept: bool) -> grids.Row:
@@ -57,7 +66,6 @@ def _log_row(record: VersionRecord, kept: bool) -> grids.Row:
         f"{text.count(record.new_entities)}/{text.count(record.new_relations)}",
         text.number(record.mrr_new),
         old_mrr(record),
-        health_note(record),
         text.number(record.drift),
         text.duration(record.seconds),
     )
