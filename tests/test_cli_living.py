@@ -19,6 +19,8 @@ from lkge.cli.ask import bar
 from lkge.cli.grow import HELD_OUT, KEPT
 from lkge.configure import configure
 from lkge.living import open as open_graph
+from lkge.store import health
+from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept
 from lkge.store.locks import writing
 from lkge.store.records import Options, StoreConfig
@@ -272,6 +274,65 @@ def test_after_ctrl_c_nothing_is_lost(tmp_path: Path, more: Path) -> None:
     assert "1 more to be learned" in said(done("log", kg))
 
 
+class TestHealth:
+    def test_few_facts_are_unknown(self, kg: Path) -> None:
+        result = done("health", kg)
+        assert "unknown: 0 older held-out facts are too few to judge" in said(result)
+        assert f"Health: unknown: lkge health {kg}." in said(done("log", kg))
+
+    def test_json_has_every_figure(self, kg: Path, more: Path) -> None:
+        done("add", kg, more, "--quiet", "--valid", "0.3")
+        found = tree("health", kg)
+        assert (found["version"], found["verdict"], found["causes"]) == (2, "unknown", [])
+        assert found["since_baseline"] == tree("log", kg)[-1]["since_baseline"]
+        assert found["remedy"] == ""
+        assert tree("health", kg, "--version", "1")["version"] == 1
+
+    def test_a_worse_graph_ends_with_1_and_the_remedy(
+        self, kg: Path, more: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(health, "causes_of", lambda *_: ("quality",))
+        result = lkge("add", kg, more, "--quiet", "--valid", "0.1")
+        assert "warning: health is worse: " in result.stderr
+        found = lkge("health", kg)
+        assert found.exit_code == 1
+        assert "a significant loss" in said(found)
+        assert f"remedy: `lkge relearn {kg}` learns all known facts at once" in said(found)
+        assert "since version 2: lkge health" in said(done("log", kg))
+        assert lkge("health", kg, "--json").exit_code == 1
+
+
+class TestRelearn:
+    def test_it_publishes_a_version_of_the_known_facts(self, kg: Path) -> None:
+        before = tree("log", kg)[-1]
+        (record,) = [tree("relearn", kg, "--quiet")]
+        assert (record["version"], record["kind"]) == (before["version"] + 1, "relearn")
+        assert record["known_facts"] == before["known_facts"]
+        assert "relearn" in said(done("log", kg))
+        shown = done("relearn", kg, "--quiet")
+        assert "Version 3" in said(shown)
+
+    def test_events_are_lines_of_json(self, kg: Path) -> None:
+        lines = done("relearn", kg, "--events").stdout.splitlines()
+        assert json.loads(lines[-1])["type"] == "VersionPublished"
+        assert_refused(lkge("relearn", kg, "--events", "--json"), "--events and --json")
+
+    def test_without_known_facts_it_is_refused(self, tmp_path: Path, more: Path) -> None:
+        done("init", tmp_path / "KG", *SMALL, "--no-known", "--from", more, "--quiet")
+        assert_refused(lkge("relearn", tmp_path / "KG"), "keeps no known facts", "lkge init")
+
+    def test_ctrl_c_names_the_command_that_goes_on(
+        self, kg: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(LivingGraph, "relearn", stop)
+        result = lkge("relearn", kg, "--quiet")
+        assert result.exit_code == 130
+        assert f"Stopped. To go on: lkge relearn {kg}" in result.stderr
+
+
 class TestLog:
     @pytest.mark.parametrize("columns", ["80", "120"])
     def test_a_line_a_version(
@@ -520,12 +581,14 @@ class TestTags:
 
 class TestEdit:
     def test_remove_rename_and_merge(self, kg: Path) -> None:
+        done("keep", kg, "--keep", "9")
         (record,) = tree("edit", kg, "--remove-entity", "p3", "--quiet")
         assert (record["kind"], record["retracted"], record["removed"]) == ("edit", 6, 1)
         assert record["source"] == "remove 'p3'"
         assert_refused(lkge("similar", kg, "p3"), "no entity named 'p3'", "Did you mean")
         assert "19 in all" in said(done("edit", kg, "--rename", "p4", "Ada", "--quiet"))
-        (record,) = tree("edit", kg, "--merge", "p5", "Ada", "--quiet")
+        record, later = tree("edit", kg, "--merge", "p5", "Ada", "--quiet")
+        assert later["kind"] == "consolidate"
         assert (record["removed"], record["facts"]) == (2, record["retracted"])
         answers = tree("predict", kg, "-s", "Ada", "-r", "knows 1", "-k", "99")["answers"]
         assert {answer["entity"] for answer in answers if answer["known"]} == {"p6", "Ada"}

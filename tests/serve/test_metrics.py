@@ -1,5 +1,5 @@
 from lkge.serve.metrics import BUCKETS, GAUGES, Metrics
-from lkge.serve.schemas import Health, Job
+from lkge.serve.schemas import Comparison, Health, Job, Quality
 
 HEALTH = Health(
     status="ok",
@@ -17,6 +17,21 @@ HEALTH = Health(
     ],
 )
 
+FIGURES = {"facts": 30, "mrr_before": 0.5, "mrr": 0.25, "hits10_before": 0.6, "hits10": 0.4}
+NOTHING = Comparison(facts=0, mrr_before=None, mrr=None, hits10_before=None, hits10=None, error=0)
+QUALITY = {
+    "verdict": "worse",
+    "causes": ["quality"],
+    "summary": "",
+    "remedy": "",
+    "since": 1,
+    "since_baseline": {**FIGURES, "error": 0.01},
+    "by_age": {},
+    "drift": 0.125,
+    "total_drift": 0.25,
+    **dict.fromkeys(("last_update", "touched_facts", "untouched_facts", "residue"), NOTHING),
+}
+
 
 def test_requests_and_latencies_are_in_the_text_format() -> None:
     metrics = Metrics(lambda: HEALTH)
@@ -32,11 +47,17 @@ def test_requests_and_latencies_are_in_the_text_format() -> None:
 
 
 def test_gauges_follow_the_state_of_their_own_application() -> None:
-    states = [HEALTH, HEALTH.model_copy(update={"version": 1})]
+    quality = Quality.model_validate(QUALITY)
+    states = [
+        HEALTH.model_copy(update={"quality": quality}),
+        HEALTH.model_copy(update={"version": 1}),
+    ]
     metrics, other = Metrics(lambda: states[0]), Metrics(lambda: states[1])
     values = dict(line.split() for line in metrics.text().splitlines() if line[:1] != "#")
     found = {name: float(values[name]) for name in GAUGES}
-    assert list(found.values()) == [7, 5, 4, 6, 3, 1, 1]
+    assert list(found.values()) == [7, 5, 4, 6, 3, 1, 1, 0.25, 0.5, 0.4, 0.6, 0.125, 1]
+    assert "\nlkge_health_worse NaN\n" in other.text()
+    assert "\nlkge_held_out_mrr NaN\n" in other.text()
     states[0] = HEALTH.model_copy(update={"version": 8})
     assert "\nlkge_version 8.0\n" in metrics.text()
     assert "\nlkge_version 1.0\n" in other.text()

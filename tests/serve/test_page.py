@@ -199,6 +199,10 @@ def test_history_is_drawn_and_told(page: Page) -> None:
     table = page.get_by_role("table", name="MRR after each version")
     expect(table.get_by_role("rowheader")).to_have_text(["after 1"])
     expect(table.get_by_role("columnheader")).to_have_text(["facts of 1"])
+    chart = page.get_by_role("img", name="MRR of older held-out facts over versions")
+    expect(chart).to_be_visible()
+    health = page.get_by_role("region", name="Health")
+    expect(health).to_contain_text("Not known yet: 0 older held-out facts are too few to judge")
     page.get_by_text("All versions as a table").click()
     expect(page.get_by_role("region", name="All versions").locator("tbody tr")).to_have_count(2)
 
@@ -329,6 +333,22 @@ def test_facts_that_are_known_and_tags_are_shown(
         expect(page.locator("#jobs li").first).to_contain_text("no new version")
         expect(page.locator("#jobs li").first).to_contain_text(nothing)
         expect(page.locator("#version")).to_have_text("version 1")
+
+
+def test_learn_all_known_facts_again(browser: Browser, learned: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(learned, tmp_path / "world")
+    with threaded(folder) as url, browser.new_context(viewport=DESK) as context:
+        page = context.new_page()
+        page.goto(url)
+        health, again = page.get_by_role("region", name="Health"), "Learn all known facts again"
+        health.get_by_role("button", name=again).click()
+        expect(page.locator("#relearn-state")).to_contain_text("Authorization: Bearer")
+        page.get_by_label("Token").fill(TOKEN)
+        health.get_by_role("button", name=again).click()
+        expect(health.get_by_role("button", name=again)).to_be_disabled()
+        expect(page.locator("#version")).to_have_text("version 2", timeout=90_000)
+        expect(page.locator("#relearn-state")).to_have_text("Became version 2.")
+        expect(health.get_by_role("button", name=again)).to_be_enabled()
 
 
 def test_a_wrong_token_is_told(browser: Browser, url: str) -> None:

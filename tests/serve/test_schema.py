@@ -28,7 +28,7 @@ WITH_INPUT = [
     ("GET", "/versions"),
     ("GET", "/jobs/{number}"),
 ]
-WITHOUT_INPUT = [("GET", "/health"), ("GET", "/metrics"), ("GET", "/jobs")]
+WITHOUT_INPUT = [("GET", "/health"), ("GET", "/metrics"), ("GET", "/jobs"), ("POST", "/relearn")]
 STREAMS = [("GET", "/events"), ("GET", "/jobs/{number}/events")]
 MODES = schemathesis.GenerationMode
 

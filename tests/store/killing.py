@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,6 +23,7 @@ from lkge.living import init, open
 from lkge.store.checking import check
 from lkge.store.inbox import accept, waiting
 from lkge.store.reader import open_reader
+from lkge.store.records import StoreConfig
 
 NEWS = [*ring(20, 26), *bridge(0, 20, 6)]
 ACCEPTED, PUBLISHED = b"A", b"P"
@@ -99,6 +101,39 @@ def kill_many(rounds: int, seed: int, folder: Path) -> None:
     print(sorted({told for _, told in seen}))
 
 
+def relearn(folder: Path) -> None:
+    """Learn all facts again, with a checkpoint after each epoch."""
+    open(folder, store_config=StoreConfig(seconds_between_checkpoints=0.0)).relearn()
+
+
+def kill_relearning(rounds: int, seed: int, folder: Path) -> None:
+    """Kill a process that learns all facts again, and go on to the same bytes."""
+    chance = random.Random(seed)
+    template = made(folder / "template")
+    whole = shutil.copytree(template, folder / "whole")
+    started = time.perf_counter()
+    open(whole).relearn()
+    duration, killed = time.perf_counter() - started, 0
+    expected = content(whole, 2)
+    for number in range(rounds):
+        work = shutil.copytree(template, folder / f"{number}")
+        child = forked(partial(relearn, work))
+        time.sleep(chance.uniform(0, 1.2 * duration))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        graph = open(work)
+        assert check(graph.store) == []
+        assert graph.predict(subject="person 3", relation="knows 1", k=3)
+        if graph.version == 1:
+            killed += 1
+            graph.relearn()
+        assert graph.version == 2
+        assert content(work, 2) == expected, "other bytes than without the crash"
+        assert check(graph.store) == []
+        shutil.rmtree(work)
+    print(killed)
+
+
 def require_kept(folder: Path, told: bytes) -> None:
     """Whatever was told has happened, nothing is damaged, and the graph answers."""
     graph = open(folder)
@@ -147,5 +182,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["readers", folder]:
             read_under_a_writer(Path(folder))
+        case ["relearn", rounds, seed, folder]:
+            kill_relearning(int(rounds), int(seed), Path(folder))
         case [rounds, seed, folder]:
             kill_many(int(rounds), int(seed), Path(folder))

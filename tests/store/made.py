@@ -36,7 +36,13 @@ def files_of(version: int) -> dict[str, Arrays]:
         INFERENCE: {"entity": rows / 2, "relation": relation},
         NAMES: names.arrays(),
         KNOWN: KnownFacts.build(chain).arrays(),
-        HOLD_OUT_FILE: {"facts": chain[0], "since": np.zeros(1, dtype=np.int32)},
+        HOLD_OUT_FILE: {
+            "facts": chain[0],
+            "since": np.zeros(1, dtype=np.int32),
+            "entities": np.full(1, 2, dtype=np.int64),
+            "baseline": np.full((1, 2), 0.5),
+            "last": np.full((1, 2), 0.25),
+        },
     }
 
 

@@ -46,7 +46,8 @@ app = typer.Typer(
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Living graphs": (
-        *(grow.init, grow.add, grow.edit, keep.log, ask.predict, ask.similar, ask.score),
+        *(grow.init, grow.add, grow.edit, grow.relearn, keep.log, keep.health),
+        *(ask.predict, ask.similar, ask.score),
         *(keep.check, keep.rollback, keep.tag, keep.keep, keep.export, keep.serve),
     ),
     "Research": (run.run, run.report, bench.bench, bench.tune),

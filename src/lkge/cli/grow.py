@@ -1,4 +1,4 @@
-"""`lkge init` and `lkge add`: make a living graph, and add facts."""
+"""`lkge init`, `add`, `edit` and `relearn`: make a living graph, and change it."""
 
 from __future__ import annotations
 
@@ -184,6 +184,31 @@ def edit(
         show_done(done)
 
 
+def relearn(
+    kg: Folder,
+    events: Annotated[
+        bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
+    ] = False,
+    as_json: output.AsJson = False,
+    quiet: output.Quiet = False,
+) -> None:
+    """Learn all known facts at once, from scratch, as a new version; for a graph that forgot.
+
+    After Ctrl-C or a crash the same command goes on.
+    """
+    if events and as_json:
+        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
+    graph = lkge.open(kg)
+    line = shlex.join(["lkge", "relearn", str(kg)])
+    with _learning(graph, quiet, events, f"To go on: {line}") as listener:
+        record = graph.relearn(listener)
+    if as_json:
+        output.print_json(record)
+        _say_warnings([record])
+    elif not events:
+        _show([record])
+
+
 def _since(graph: lkge.LivingGraph, version: int) -> list[records.VersionRecord]:
     """The lines of the log after a version."""
     return [record for record in graph.log() if record.version > version]
@@ -244,6 +269,7 @@ def version_grid(record: records.VersionRecord) -> grids.Grid:
         "relations": _grown(record.new_relations, record.relations),
         "MRR of new facts": text.number(record.mrr_new),
         "MRR of old facts": old_mrr(record),
+        "health": health_note(record),
         "drift": f"{text.number(record.drift)}, {text.count(record.touched)} old rows moved",
         "time": f"{text.duration(record.seconds)}, {text.count(record.epochs)} epochs",
     }
@@ -260,18 +286,28 @@ def old_mrr(record: records.VersionRecord) -> str:
     return after if math.isnan(before) else f"{text.number(before)} → {after}"
 
 
+def health_note(record: records.VersionRecord) -> str:
+    """The verdict on a version, and the change of the MRR since the baseline."""
+    from lkge.store.health import change_of
+
+    change = change_of(record.since_baseline, noise=False)
+    return record.verdict if change == text.ABSENT else f"{record.verdict}, {change}"
+
+
 def _grown(new: int, total: int) -> str:
     return f"{text.count(new)} new; {text.count(total)} in all"
 
 
 @contextmanager
 def _learning(
-    graph: lkge.LivingGraph, quiet: bool, events: bool = False
+    graph: lkge.LivingGraph, quiet: bool, events: bool = False, to_go_on: str = ""
 ) -> Iterator[events_.Listener]:
     """The listener of the events; Ctrl-C ends the command and prints how to continue."""
     from lkge.store.inbox import waiting
 
     def advice() -> str:
+        if to_go_on:
+            return to_go_on
         if not waiting(graph.store):
             return "No facts were accepted."
         return f"The facts are kept. To go on: {add_line(graph.store.folder)}"

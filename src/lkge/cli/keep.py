@@ -1,4 +1,4 @@
-"""`lkge log`, `check`, `rollback`, `tag`, `keep`, `export`, `serve`: what a living graph keeps."""
+"""What a living graph keeps: its log and health, versions, tags, exports; and its service."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typer import Argument, Exit, Option
 
 import lkge
 from lkge.cli import output
-from lkge.cli.grow import AtVersion, Folder, add_line, old_mrr, opened
+from lkge.cli.grow import AtVersion, Folder, add_line, health_note, old_mrr, opened
 from lkge.reports import grids, text
 
 if TYPE_CHECKING:
     from lkge.store.checking import Damage
-    from lkge.store.records import VersionRecord
+    from lkge.store.health import Health
+    from lkge.store.records import Comparison, VersionRecord
     from lkge.store.versions import Store
 
-DAMAGED = 1
+DAMAGED, WORSE = 1, 1
 LOG_COLUMNS = (
     *("#", "when", "what", "facts", "new entities/ relations"),
     *("MRR new", "MRR old", "drift", "time"),
@@ -43,6 +44,7 @@ def log(kg: Folder, as_json: output.AsJson = False) -> None:
         return
     kept = set(reader.store.versions())
     notes = ["Times are UTC. MRR old: of facts held out before, before → after."]
+    notes.append(_health_line(kg, reader.log))
     if len(kept) < len(reader.log):
         notes.append("Faint: no longer on the disk.")
     if batches := len(waiting(reader.store)):
@@ -52,6 +54,15 @@ def log(kg: Folder, as_json: output.AsJson = False) -> None:
         for record in reader.log
     ]
     output.show(grids.grid_of(str(kg), LOG_COLUMNS, rows, names=3, note=" ".join(notes)))
+
+
+def _health_line(kg: Path, log: Sequence[VersionRecord]) -> str:
+    """The verdict on the newest version; if it is worse, since when."""
+    newest, command = log[-1], shlex.join(["lkge", "health", str(kg)])
+    others = [line.version for line in log if line.verdict != newest.verdict]
+    since = max(others, default=-1) + 1
+    when = f" since version {since}" if newest.verdict == "worse" else ""
+    return f"Health: {health_note(newest)}{when}: {command}."
 
 
 def _log_row(record: VersionRecord, kept: bool, tags: Sequence[str]) -> grids.Row:
@@ -69,6 +80,51 @@ def _log_row(record: VersionRecord, kept: bool, tags: Sequence[str]) -> grids.Ro
         text.duration(record.seconds),
     )
     return tuple(grids.Cell(words, faint=not kept) for words in texts)
+
+
+def health(kg: Folder, version: AtVersion = None, as_json: output.AsJson = False) -> None:
+    """Say whether a graph is as good as it was since its first version; exit code 1 if worse."""
+    from lkge.store import records
+    from lkge.store.health import health as health_of
+
+    found = health_of(opened(kg, version))
+    if as_json:
+        output.print_json(found)
+    else:
+        output.show(_health_grid(kg, found))
+        colour = {records.GOOD: "green", records.WORSE: "red"}.get(found.verdict, "")
+        output.say(f"{found.verdict}: {found.summary}", style=colour)
+        if found.remedy:
+            output.say(f"remedy: {found.remedy}")
+        output.say_warnings(found.warnings)
+    if found.verdict == records.WORSE:
+        raise Exit(WORSE)
+
+
+def _health_grid(kg: Path, found: Health) -> grids.Grid:
+    """The comparisons of a version, one a line."""
+    ages = {f"older facts, {age} versions old": each for age, each in found.by_age.items()}
+    lines = {
+        "older facts, since their baseline": found.since_baseline,
+        **{line: each for line, each in ages.items() if line != "older facts, 0 versions old"},
+        "older facts, in this version": found.last_update,
+        "… with an entity of the batch": found.touched_facts,
+        "… without one": found.untouched_facts,
+        "retracted facts, since they were known": found.residue,
+    }
+    rows = [(line, *_compared(each)) for line, each in lines.items() if each.facts]
+    drift = f"Drift {text.number(found.drift)}, {text.number(found.total_drift)} in all versions."
+    since = "" if found.since is None else f" First evaluated: version {found.since}."
+    note = f"Held-out facts, each ranked among the entities of its first version. {drift}{since}"
+    columns = ("", "facts", "MRR before", "MRR now", "Hits@10 before", "Hits@10 now", "change")
+    return grids.grid_of(f"{kg}, version {found.version}", columns, rows, note=note)
+
+
+def _compared(each: Comparison) -> tuple[str, ...]:
+    from lkge.store.health import change_of
+
+    numbers = (each.mrr_before, each.mrr, each.hits10_before, each.hits10)
+    return (text.count(each.facts), *map(text.number, numbers), change_of(each))
 
 
 def check(

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lkge.serve.errors import HTTPMiddleware, HTTPProblem
 
-WRITE_ROUTES = frozenset({("POST", "/facts"), ("POST", "/edit")})
+WRITE_ROUTES = frozenset({("POST", "/facts"), ("POST", "/edit"), ("POST", "/relearn")})
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 SECURITY_HEADERS = {
     "Content-Security-Policy": (

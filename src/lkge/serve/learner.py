@@ -1,8 +1,9 @@
 """Learning in a child process.
 
 The parent runs `python -m lkge.serve.learner FOLDER` with low priority and one thread, and reads
-its events, one JSON object a line. The child calls `LivingGraph.learn_waiting`. The child inherits
-no sockets, is in its own process group, and ends on SIGTERM; a later child continues its work.
+its events, one JSON object a line. The child calls `LivingGraph.learn_waiting`, or with the word
+`--relearn` `LivingGraph.relearn`. The child inherits no sockets, is in its own process group, and
+ends on SIGTERM; a later child continues its work.
 """
 
 import asyncio
@@ -27,6 +28,8 @@ CHILD_ENVIRONMENT = {
     "PYTHONUTF8": "1",
 }
 SECRETS = {"LKGE_TOKEN"}  # environment variables that the child does not get
+RELEARN = "--relearn"
+"""The word that makes the child learn all known facts at once."""
 NICENESS = 10
 MAX_LINE_BYTES = 1 << 20
 SECONDS_TO_STOP = 10.0
@@ -36,6 +39,14 @@ def learn(folder: str) -> None:
     """The child process: learn all waiting batches, print events; exit code 1 on an error."""
     try:
         lkge.open(folder).learn_waiting(JsonLines(sys.stdout))
+    except (lkge.LkgeError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+def relearn(folder: str) -> None:
+    """The child process: learn all known facts at once, print events; exit code 1 on an error."""
+    try:
+        lkge.open(folder).relearn(JsonLines(sys.stdout))
     except (lkge.LkgeError, OSError) as error:
         sys.exit(f"error: {error}")
 
@@ -62,10 +73,12 @@ class Learner:
         self._command = command
         self._process: subprocess.Process | None = None
 
-    async def events(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Start a child and yield its events until it ends; LearnerFailed if it fails."""
+    async def events(self, *words: str) -> AsyncIterator[Mapping[str, Any]]:
+        """Start a child and yield its events until it ends; LearnerFailed if it fails. `words` are
+        added to its command."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
+            *words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -122,4 +135,4 @@ async def _last_line(stream: asyncio.StreamReader) -> str:
 
 
 if __name__ == "__main__":
-    learn(sys.argv[1])
+    (relearn if RELEARN in sys.argv[2:] else learn)(sys.argv[1])

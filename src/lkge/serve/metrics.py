@@ -1,6 +1,7 @@
 """Prometheus metrics of one application, and the middleware that records requests."""
 
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,25 @@ from lkge.serve.schemas import Health
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the latency histogram, in seconds."""
+
+
+def _worse(health: Health) -> float:
+    if health.quality is None or health.quality.verdict == "unknown":
+        return math.nan
+    return float(health.quality.verdict == "worse")
+
+
+def _figure(health: Health, name: str) -> float:
+    """A figure of the comparison with the baseline; nan if it is unknown."""
+    value = None if health.quality is None else getattr(health.quality.since_baseline, name)
+    return math.nan if value is None else float(value)
+
+
+def _drift(health: Health) -> float:
+    drift = None if health.quality is None else health.quality.drift
+    return math.nan if drift is None else drift
+
+
 GAUGES: dict[str, tuple[str, Callable[[Health], float]]] = {
     "lkge_version": ("Active version.", lambda health: health.version),
     "lkge_entities": ("Entities in the active version.", lambda health: health.entities),
@@ -20,6 +40,27 @@ GAUGES: dict[str, tuple[str, Callable[[Health], float]]] = {
     "lkge_facts": ("Known facts in the active version.", lambda health: health.facts),
     "lkge_batches_waiting": ("Batches not learned yet.", lambda health: health.waiting),
     "lkge_jobs_learning": ("Batches being learned.", lambda health: _count(health, "learning")),
+    "lkge_health_worse": (
+        "1 if held-out facts are worse than their baseline, 0 if not, NaN if unknown.",
+        _worse,
+    ),
+    "lkge_held_out_mrr": (
+        "MRR of older held-out facts.",
+        lambda health: _figure(health, "mrr"),
+    ),
+    "lkge_held_out_mrr_baseline": (
+        "Their MRR in the baseline.",
+        lambda health: _figure(health, "mrr_before"),
+    ),
+    "lkge_held_out_hits10": (
+        "Hits@10 of older held-out facts.",
+        lambda health: _figure(health, "hits10"),
+    ),
+    "lkge_held_out_hits10_baseline": (
+        "Their Hits@10 in the baseline.",
+        lambda health: _figure(health, "hits10_before"),
+    ),
+    "lkge_drift": ("Drift of the active version.", _drift),
     "lkge_jobs_failed": ("Failed batches to retry.", lambda health: _count(health, "failed")),
 }
 """Name → (help text, value)."""

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 
 from lkge.serve import entity_map, limits, schemas, streams
 from lkge.serve.errors import problem_responses
-from lkge.serve.service import Service
+from lkge.serve.service import FINISHED, Service
 from lkge.store.edits import edit_of
 from lkge.store.reader import Reader
 
@@ -31,7 +31,6 @@ async def _service(request: Request) -> Service:
 
 ServiceDep = Annotated[Service, Depends(_service)]
 """A parameter of this type receives the service of the application."""
-FINISHED = ("done", "failed")
 Number = Annotated[int, Path(ge=1, le=2**53 - 1, description="The number of the batch.")]
 Prefix = Annotated[
     str, Query(max_length=limits.MAX_NAME, description="Prefix of the names, case-insensitive.")
@@ -191,6 +190,22 @@ async def post_edit(edit: schemas.NewEdit, service: ServiceDep, response: Respon
     job = await service.accept_edit(edit_of(**edit.model_dump(exclude_unset=True)))
     response.headers["Location"] = f"/jobs/{job.id}"
     return job
+
+
+@ingest.post(
+    "/relearn",
+    status_code=202,
+    dependencies=[BEARER],
+    responses=problem_responses(401, 403, 409),
+)
+async def relearn(service: ServiceDep) -> schemas.RelearnJob:
+    """Learn all known facts at once, from scratch, as a new version.
+
+    It runs in the background after the batches that wait; queries are answered by the old version
+    until then. Its state is `relearn` in the response of /health. A second request while it runs
+    changes nothing.
+    """
+    return await service.relearn()
 
 
 @ingest.get("/jobs", responses=problem_responses())

@@ -305,12 +305,27 @@ class EntityMap(Versioned):
     since: list[int]
 
 
+class Comparison(BaseModel):
+    """The same held-out or retracted facts before and now, ranked among the same entities."""
+
+    model_config = ConfigDict(from_attributes=True)
+    facts: Count
+    mrr_before: Measurement
+    mrr: Measurement
+    hits10_before: Measurement
+    hits10: Measurement
+    error: Measurement = Field(description="Standard error of the mean difference of 1/rank.")
+
+
+Verdict = Literal["good", "worse", "unknown"]
+
+
 class VersionEntry(BaseModel):
     """One version of the graph."""
 
     model_config = ConfigDict(from_attributes=True)
     version: Count
-    kind: str = Field(description="init, add, rollback or edit.")
+    kind: str = Field(description="init, add, edit, consolidate, relearn or rollback.")
     created: str = Field(description="ISO 8601, UTC.")
     facts: Count
     retracted: Count
@@ -335,6 +350,14 @@ class VersionEntry(BaseModel):
     source: str
     batch: Count
     tags: list[str] = Field(default_factory=list, description="Names that the version has.")
+    since_baseline: Comparison = Field(description="Older held-out facts against their baseline.")
+    by_age: dict[str, Comparison] = Field(description="The same by age in versions.")
+    last_update: Comparison = Field(description="Older held-out facts against the last version.")
+    touched_facts: Comparison = Field(description="Of these, facts of entities of the batch.")
+    untouched_facts: Comparison
+    residue: Comparison = Field(description="Retracted facts against when they were known.")
+    verdict: Verdict
+    causes: list[Literal["quality", "residue"]]
 
 
 class Versions(BaseModel):
@@ -384,6 +407,35 @@ class JobList(BaseModel):
     jobs: list[Job]
 
 
+class RelearnJob(BaseModel):
+    """Learning all known facts at once, as a new version."""
+
+    model_config = ConfigDict(frozen=True)
+    status: Literal["waiting", "learning", "done", "failed"]
+    progress: Progress | None = Field(default=None, description="Present while it is learned.")
+    version: int | None = Field(default=None, description="The version that it became.")
+    detail: str | None = Field(default=None, description="Why it failed; it is not retried.")
+
+
+class Quality(BaseModel):
+    """Whether the active version is as good as its baseline."""
+
+    model_config = ConfigDict(from_attributes=True)
+    verdict: Verdict
+    causes: list[Literal["quality", "residue"]]
+    summary: str = Field(description="The verdict in one sentence.")
+    remedy: str = Field(description="What to do; empty unless worse.")
+    since: int | None = Field(description="The version that was evaluated first.")
+    since_baseline: Comparison = Field(description="Older held-out facts against their baseline.")
+    by_age: dict[str, Comparison]
+    last_update: Comparison
+    touched_facts: Comparison
+    untouched_facts: Comparison
+    residue: Comparison
+    drift: Measurement
+    total_drift: Measurement
+
+
 class Health(Versioned):
     """The state of the service."""
 
@@ -396,3 +448,5 @@ class Health(Versioned):
     facts: Count
     waiting: Count = Field(description="The number of batches that are not learned yet.")
     jobs: list[Job] = Field(description="The batches that are not learned yet.")
+    quality: Quality | None = Field(default=None, description="The verdict on the active version.")
+    relearn: RelearnJob | None = Field(default=None, description="The last relearning, if any.")

@@ -12,6 +12,7 @@ from lkge.data.formats import Triple
 from lkge.serve import entity_map, errors, jobs, learner, schemas, streams
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
+from lkge.store import health as store_health
 from lkge.store import inbox, records
 from lkge.store.editing import require_possible
 from lkge.store.edits import Edit
@@ -25,6 +26,7 @@ FIRST_RETRY, LAST_RETRY = 5.0, 300.0
 """Seconds before a failed batch is retried: the first delay, doubled each time up to the last."""
 ENDS_OF_BATCHES = (events.VersionPublished.__name__, events.BatchSkipped.__name__)
 """The types of the events after which a batch no longer waits."""
+FINISHED = ("done", "failed")
 RECENT_JOBS = 20  # finished jobs in the list of jobs
 
 T = TypeVar("T")
@@ -87,6 +89,8 @@ class Service:
         self.changes = streams.ChangeSignal()
         self.queue = jobs.JobQueue()
         self._skipped = store.skipped
+        self.relearning: schemas.RelearnJob | None = None
+        self._quality: tuple[Reader, schemas.Quality] | None = None
         self._learner = child
         self._wake_learner = asyncio.Event()
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
@@ -134,6 +138,18 @@ class Service:
         self.changes.notify()
         return self.job(batch.number)
 
+    async def relearn(self) -> schemas.RelearnJob:
+        """Learn all known facts at once, after the batches that wait; one such job at a time."""
+        if not self.reader.store.options.known:
+            raise errors.HTTPProblem(
+                409, "this graph keeps no known facts, so there is nothing to learn again"
+            )
+        if self.relearning is None or self.relearning.status in FINISHED:
+            self.relearning = schemas.RelearnJob(status="waiting")
+            self._wake_learner.set()
+            self.changes.notify()
+        return self.relearning
+
     def job(self, number: int) -> schemas.Job:
         """The job of a batch, in the queue or learned."""
         job = self.queue.get(number)
@@ -162,8 +178,9 @@ class Service:
     def health(self) -> schemas.Health:
         """The current state."""
         reader, waiting = self.reader, self.queue.jobs
+        has_failed = self.relearning is not None and self.relearning.status == "failed"
         return schemas.Health(
-            status="degraded" if self.queue.has_failed else "ok",
+            status="degraded" if self.queue.has_failed or has_failed else "ok",
             version=reader.version,
             graph=self.store.folder.resolve().name,
             method=reader.config.method.name,
@@ -173,7 +190,17 @@ class Service:
             facts=reader.num_facts,
             waiting=len(waiting),
             jobs=waiting,
+            quality=self._quality_of(reader),
+            relearn=self.relearning,
         )
+
+    def _quality_of(self, reader: Reader) -> schemas.Quality:
+        """The verdict on a version, made once."""
+        if self._quality is None or self._quality[0] is not reader:
+            health = store_health.health(reader, self.store.folder.resolve().name)
+            found = schemas.Quality.model_validate(health)
+            self._quality = reader, found
+        return self._quality[1]
 
     async def _poll_store(self) -> None:
         """Find versions and batches of other processes; wake the learner when a retry is due."""
@@ -181,7 +208,8 @@ class Service:
             with _log_errors("polling the store"):
                 await self._refresh()
                 await self._add_waiting()
-                if self.queue.jobs and time.monotonic() >= self._retry_at:
+                due = self.queue.jobs and time.monotonic() >= self._retry_at
+                if due or (self._must_relearn and not self.queue.jobs):
                     self._wake_learner.set()
             await asyncio.sleep(POLL_SECONDS)
 
@@ -214,6 +242,38 @@ class Service:
             if self.queue.jobs:
                 with _log_errors("learning"):
                     await self._learn_waiting()
+            if self._must_relearn and not self.queue.jobs:
+                with _log_errors("relearning"):
+                    await self._relearn()
+
+    @property
+    def _must_relearn(self) -> bool:
+        return self.relearning is not None and self.relearning.status == "waiting"
+
+    async def _relearn(self) -> None:
+        """Run the learner once with all known facts; the old version answers meanwhile."""
+        if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
+            return
+        before = self.reader.version
+        self._set_relearning(status="learning", progress=schemas.Progress())
+        try:
+            async for event in self._learner.events(learner.RELEARN):
+                if self.relearning and self.relearning.progress:
+                    progress = jobs.after_event(self.relearning.progress, event)
+                    self._set_relearning(progress=progress)
+        except learner.LearnerFailed as failure:
+            self.metrics.failures.inc()
+            self._set_relearning(status="failed", progress=None, detail=str(failure))
+            return
+        await self._refresh()
+        done = self.reader.version if self.reader.version > before else None
+        self._set_relearning(status="done", progress=None, version=done)
+        self._wake_learner.set()  # batches may have come meanwhile
+
+    def _set_relearning(self, **changes: Any) -> None:
+        if self.relearning is not None:
+            self.relearning = self.relearning.model_copy(update=changes)
+            self.changes.notify()
 
     async def _learn_waiting(self) -> None:
         """Run the learner once; it learns all batches of the store."""

@@ -19,6 +19,7 @@ from lkge.data.names import MappedNames, require_fit, stored_array
 from lkge.errors import DamagedFile, LkgeError, RunError
 from lkge.store import records, versions
 from lkge.store.arrays import checksum_of, mapped
+from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.inbox import FactBatch, read_batch
 from lkge.store.records import VersionRecord, read_record, write_record
 from lkge.store.skipped import SKIPPED
@@ -214,6 +215,19 @@ def _require_hold_out(arrays: Columns, record: VersionRecord) -> None:
     _require_ids("entity", facts[:, (0, 2)], record.entities)
     _require_ids("relation", facts[:, 1], 2 * record.relations)
     _require_ids("version", since, record.version + 1)
+    for prefix in ("", RETRACTED):
+        _require_values(HoldOut.from_arrays(arrays, prefix), record)
+
+
+def _require_values(facts: HoldOut, record: VersionRecord) -> None:
+    """The values that versions are compared by: shares, or nan if a fact was never ranked."""
+    _require_ids("entity", facts.facts[:, (0, 2)], record.entities)
+    _require_ids("relation", facts.facts[:, 1], 2 * record.relations)
+    _require_ids("version", facts.since, record.version + 1)
+    _require_ids("entity", facts.entities, record.entities + 1)
+    ranked = facts.entities > 0
+    for values in (facts.baseline[ranked], facts.last[ranked]):
+        require_fit(bool(((values >= 0) & (values <= 1)).all()), "ranks that are not from 0 to 1")
 
 
 def _require_rows(arrays: Columns, record: VersionRecord) -> None:

@@ -7,6 +7,9 @@ consolidation takes that back. It is a version of its own: the new facts are ans
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lkge.config import RunConfig
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, no_facts
@@ -74,6 +77,10 @@ class Consolidation(Update):
     def known_answers(self, split: UpdateSplit) -> KnownFacts:
         """As before."""
         return self.reader.answers
+
+    def named(self, split: UpdateSplit) -> NDArray[np.int64]:
+        """None: no fact is added or retracted."""
+        return np.empty(0, np.int64)
 
     def record(
         self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, evaluation: Evaluation

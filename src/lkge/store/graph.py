@@ -18,6 +18,7 @@ from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
 from lkge.store.export import export
+from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
@@ -32,6 +33,7 @@ from lkge.store.records import (
     VersionRecord,
     now,
 )
+from lkge.store.relearn import relearning
 from lkge.store.retention import changed_options
 from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
 from lkge.store.tags import add_tag, delete_tag
@@ -100,6 +102,10 @@ class LivingGraph:
     def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""
         return self.reader.log
+
+    def health(self) -> Health:
+        """Whether the open version is as good as its baseline, with figures and the remedy."""
+        return health(self.reader)
 
     def check(self) -> list[Damage]:
         """Every file that is not as it was written."""
@@ -216,6 +222,18 @@ class LivingGraph:
         self.refresh()
         return self.reader.record
 
+    def relearn(self, listener: Listener = ignore) -> VersionRecord:
+        """Learn all known facts at once, from scratch with the settings of the graph, as a new
+        version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
+        is interrupted, the next `relearn` of the same version goes on."""
+        with writing(self.store, "relearn"):
+            self.store.tidy()
+            self.store.next_version()
+            self.refresh()
+            update = relearning(self.reader, self.store_config, listener)
+            files, manifest = self._trained(update, update.split(), listener)
+            return self._published(0, files, manifest, update.checkpoints, listener)
+
     def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
         """All batches, each a version; then a consolidation if one is due."""
         learned = [self._learn(batch, listener) for batch in waiting(self.store)]
@@ -231,7 +249,7 @@ class LivingGraph:
         checkpoints = Checkpoints(self._place(batch, CONSOLIDATE))
         update = Consolidation(self.reader, batch, self.store_config, listener, checkpoints)
         files, manifest = self._trained(update, update.split(), listener)
-        return self._published(batch, files, manifest, checkpoints, listener)
+        return self._published(batch.number, files, manifest, checkpoints, listener)
 
     def _place(self, batch: FactBatch, kind: str) -> Path:
         """Where the checkpoint of an update is."""
@@ -255,22 +273,23 @@ class LivingGraph:
             files, manifest = version_with_names(self.reader, batch, split.names)
         else:
             files, manifest = self._trained(update, split, listener)
-        return self._published(batch, files, manifest, checkpoints, listener)
+        return self._published(batch.number, files, manifest, checkpoints, listener)
 
     def _published(
         self,
-        batch: FactBatch,
+        batch: int,
         files: dict[str, Arrays],
         manifest: Manifest,
         checkpoints: Checkpoints,
         listener: Listener,
     ) -> VersionRecord:
-        """Publish the version of a batch, and take the batch out of the inbox."""
+        """Publish a version; its batch leaves the inbox, 0 is none."""
         self.store.publish(manifest.version, files, manifest)
-        discard(self.store, batch.number)
+        if batch:
+            discard(self.store, batch)
         checkpoints.remove()
         self.refresh()
-        listener(VersionPublished(self.version, batch.number))
+        listener(VersionPublished(self.version, batch))
         return self.reader.record
 
     def _trained(
@@ -336,6 +355,9 @@ def _publish_again(target: Reader, newest: Reader) -> None:
         candidates=old.candidates,
         drift=0.0,
         source=f"version {target.version}",
+        verdict=old.verdict,
+        causes=old.causes,
+        **{name: getattr(old, name) for name in FIGURES},
     )
     manifest = dataclasses.replace(
         target.manifest,

@@ -21,7 +21,7 @@ from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.arrays import mapped
 from lkge.store.calibration import UNKNOWN, Calibration
-from lkge.store.holdout import HoldOut
+from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.judging import Judge
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.versions import ENTITY, RELATION, Store
@@ -136,6 +136,11 @@ class Reader:
     def hold_out(self) -> HoldOut:
         """The hold-out set."""
         return HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE))
+
+    @cached_property
+    def retracted(self) -> HoldOut:
+        """The retracted facts that are still ranked."""
+        return HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE), RETRACTED)
 
     def predict(
         self,

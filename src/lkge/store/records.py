@@ -9,7 +9,7 @@ import math
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -24,11 +24,15 @@ FORMAT = 2
 """What is written. Format 1, of release 0.1, is read: it has other names (`OLD_FIELDS`)."""
 OLD_FIELDS = {"settings": "config", "lessons": "updates"}
 REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
-INIT, ADD, ROLLBACK, CONSOLIDATE, EDIT = "init", "add", "rollback", "consolidate", "edit"
+INIT, ADD, EDIT, ROLLBACK = "init", "add", "edit", "rollback"
+CONSOLIDATE, RELEARN = "consolidate", "relearn"
 NOTHING = "nothing"
 """The kind of a record that is no version: the batch had nothing new. It is in no log."""
 WITH_BATCH = (ADD, EDIT)
 """The kinds of versions that a batch led to."""
+GOOD: Final = "good"
+WORSE: Final = "worse"
+UNKNOWN: Final = "unknown"
 STRICT = ConfigDict(strict=True, extra="forbid")
 
 Record = TypeVar("Record")
@@ -37,6 +41,8 @@ Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is Non
 OldCalibration = tuple[Number, Number]
 """Slope and offset of a curve from score to plausibility, up to release 0.1."""
 Count = Annotated[int, Field(ge=0)]
+Verdict = Literal["good", "worse", "unknown"]
+Cause = Literal["quality", "residue"]
 
 
 SavedConfig = dict[str, Any]
@@ -62,10 +68,17 @@ class StoreConfig:
     """Hold-out facts that plausibility is calibrated on, at most."""
     evaluation_candidates: Count = 20_000
     """Entities that a hold-out fact is ranked among, at most."""
-    forgetting_warning: Annotated[float, Field(ge=0)] = 0.1
-    """The relative loss of MRR on older hold-out facts that leads to a warning."""
+    forgetting_warning: Annotated[float, Field(ge=0)] = 0.01
+    """The relative loss of MRR on older hold-out facts in one update, beyond sampling noise, that
+    leads to a warning."""
+    worse_below_baseline: Annotated[float, Field(ge=0)] = 0.05
+    """The relative loss of MRR on older hold-out facts since their baseline that is `worse`."""
+    noise_errors: Annotated[float, Field(ge=0)] = 2.0
+    """A loss within so many standard errors is sampling noise."""
     min_facts_for_warning: Count = 20
-    """With fewer older hold-out facts there is no warning."""
+    """With fewer older hold-out facts there is no warning, and the verdict is `unknown`."""
+    tracked_retractions: Count = 200
+    """Retracted facts that are still ranked in later versions, at most."""
     seconds_between_checkpoints: Annotated[float, Field(ge=0)] = 5.0
     """Between two checkpoints of an update in training."""
 
@@ -76,6 +89,33 @@ class FileChecksum:
 
     sha256: str
     bytes: int
+
+
+@dataclass(frozen=True, config=STRICT)
+class Comparison:
+    """The same facts before and now, ranked among the same entities.
+
+    facts     how many
+    mrr_before, mrr, hits10_before, hits10   their MRR and Hits@10; nan without facts
+    error     standard error of the mean difference of 1/rank; nan below two facts
+    """
+
+    facts: Count = 0
+    mrr_before: Number = math.nan
+    mrr: Number = math.nan
+    hits10_before: Number = math.nan
+    hits10: Number = math.nan
+    error: Number = math.nan
+
+    @property
+    def loss(self) -> float:
+        """The fall of the MRR; negative if it rose."""
+        return self.mrr_before - self.mrr
+
+    @property
+    def relative_loss(self) -> float:
+        """The same as a share of the MRR before; nan if that is zero or unknown."""
+        return self.loss / self.mrr_before if self.mrr_before > 0 else math.nan
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -92,6 +132,12 @@ class VersionRecord:
     full                whether all known facts were trained on, not new ones and a sample
     drift               mean of 1 - cosine over the `touched` old rows that changed
     removed             how many of `entities` were removed; each keeps its row and has no name
+    since_baseline      older hold-out facts, against their baseline (`lkge.store.quality`)
+    by_age              the same by age class, such as "3-6": facts that came 3 to 6 versions ago
+    last_update         older hold-out facts, against the last version
+    touched_facts, untouched_facts   the same, for facts with and without an entity of the batch
+    residue             retracted facts, against the version that still knew them
+    verdict, causes     good, worse or unknown; worse because of "quality", "residue" or both
     """
 
     version: int
@@ -117,6 +163,14 @@ class VersionRecord:
     warnings: tuple[str, ...] = ()
     source: str = ""
     batch: int = 0
+    since_baseline: Comparison = Comparison()
+    by_age: dict[str, Comparison] = field(default_factory=dict)
+    last_update: Comparison = Comparison()
+    touched_facts: Comparison = Comparison()
+    untouched_facts: Comparison = Comparison()
+    residue: Comparison = Comparison()
+    verdict: Verdict = UNKNOWN
+    causes: tuple[Cause, ...] = ()
     removed: int = 0
 
     @property

@@ -14,10 +14,12 @@ The steps, in order (`Update.run`):
 import dataclasses
 import math
 import time
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lkge.config import RunConfig
 from lkge.data.history import History
@@ -28,7 +30,7 @@ from lkge.methods import method_named
 from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
 from lkge.models.predictor import Predictor, TablePredictor
 from lkge.provenance import provenance
-from lkge.store import holdout, records, versions
+from lkge.store import health, holdout, quality, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
 from lkge.store.editing import split_edit
@@ -40,6 +42,15 @@ from lkge.store.update_split import UpdateSplit, split_batch
 from lkge.training.checkpoint import Checkpoints, CheckpointSaver
 from lkge.training.events import Evaluating, Listener
 from lkge.training.trainer import Trainer, learned_tensors, restored
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What training begins with: arrays of the model and of inference, and their entities."""
+
+    model: Mapping[str, NDArray[Any]]
+    inference: Mapping[str, NDArray[Any]]
+    num_entities: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,19 +101,21 @@ class Update:
         split = split or self.split()
         pool = self.replay_pool(split)
         result = self.train(split, pool, self.choose(split, pool))
-        subgraph, num_old = result.subgraph, reader.num_entities
-        model = subgraph.merged_arrays(reader.model_arrays, result.tensors, num_old)
+        subgraph, start = result.subgraph, self.start()
+        model = subgraph.merged_arrays(start.model, result.tensors, start.num_entities)
         tables = inference_tables(result.predictor) or {}  # the predictor may have no tables
-        inference = subgraph.merged_arrays(reader.inference_arrays, tables, num_old)
+        inference = subgraph.merged_arrays(start.inference, tables, start.num_entities)
         known = self.known_answers(split)
         evaluation = self.evaluate(split, result, inference, known)
+        measured = self.measure(split, evaluation, result, inference, known)
         files: dict[str, Arrays] = {
             versions.MODEL: model,
             versions.NAMES: split.names.arrays(),
             versions.KNOWN: known.arrays(),
-            versions.HOLD_OUT_FILE: evaluation.hold_out.arrays(),
+            versions.HOLD_OUT_FILE: measured.arrays(),
             **({versions.INFERENCE: inference} if inference else {}),
         }
+        record = self.record(split, result, known, evaluation)
         manifest = dataclasses.replace(
             reader.manifest,
             version=reader.version + 1,
@@ -110,9 +123,14 @@ class Update:
             last_batch=self.batch.number,
             calibration=self.calibrate(split, evaluation, known),
             provenance=provenance(),
-            log=(*reader.log, self.record(split, result, known, evaluation)),
+            log=(*reader.log, self.judged(record, measured)),
         )
         return files, manifest
+
+    def start(self) -> Start:
+        """What training begins with: the last version."""
+        reader = self.reader
+        return Start(reader.model_arrays, reader.inference_arrays, reader.num_entities)
 
     def split(self) -> UpdateSplit:
         """Step 1: the batch by id, in four parts."""
@@ -155,7 +173,7 @@ class Update:
         """Step 3: train the subgraph."""
         started = time.perf_counter()
         config = self.training_config(split)
-        model, method = restored(config, subgraph.rows(self.reader.model_arrays))
+        model, method = restored(config, subgraph.rows(self.start().model))
         snapshot = Snapshot(
             index=split.index,
             train=subgraph.local(split.train),
@@ -177,9 +195,7 @@ class Update:
             saver=CheckpointSaver(self.checkpoints, interval),
             num_entities=split.names.num_entities,
             review=self.review,
-            history=History(
-                KnownFacts.build([subgraph.local(pool)]), total=self.reader.answers.num_facts
-            ),
+            history=self.history(pool, subgraph),
         )
         epochs = trainer.run(self.checkpoints.load()).epochs
         seconds = time.perf_counter() - started
@@ -187,6 +203,11 @@ class Update:
         trainable = self.reader.num_facts - len(self._excluded(split))
         full = self.review or len(pool) >= trainable
         return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds, full)
+
+    def history(self, pool: Facts, subgraph: Subgraph) -> History:
+        """The earlier facts that the method sees in training, with ids of the subgraph."""
+        pooled = KnownFacts.build([subgraph.local(pool)])
+        return History(pooled, total=self.reader.answers.num_facts)
 
     def training_config(self, split: UpdateSplit) -> RunConfig:
         """The settings of the graph; without validation facts all epochs are trained."""
@@ -209,8 +230,13 @@ class Update:
     ) -> Evaluation:
         """Step 5: ranks of the hold-out facts."""
         version, total = self.reader.version + 1, split.names.num_entities
-        hold_out = self.reader.hold_out.without(split.retracted).grown(
-            split.hold_out, version, self._stream(EVALUATE, 0), self.store_config.hold_out_facts
+        no_longer = np.concatenate([split.retracted, split.train, split.valid])
+        hold_out = self.reader.hold_out.without(no_longer).grown(
+            split.hold_out,
+            version,
+            self._stream(EVALUATE, 0),
+            self.store_config.hold_out_facts,
+            self.named(split),
         )
         candidates, predictor = whole_graph(total, total), result.predictor
         if inference:
@@ -239,6 +265,45 @@ class Update:
         if reader.inference_arrays:
             predictor = _over(old, predictor, reader.inference_arrays[versions.ENTITY])
         return holdout.reciprocal_ranks(predictor, old, facts, reader.answers)
+
+    def named(self, split: UpdateSplit) -> NDArray[np.int64]:
+        """The entities whose facts are added or retracted."""
+        facts = np.concatenate([split.new_facts, split.retracted])
+        return np.unique(facts[:, (0, 2)]).astype(np.int64)
+
+    def measure(
+        self,
+        split: UpdateSplit,
+        evaluation: Evaluation,
+        result: UpdateResult,
+        inference: Arrays,
+        known: KnownFacts,
+    ) -> quality.Quality:
+        """Step 5, second part: ranks that can be compared over all versions."""
+        reader, version, config = self.reader, self.reader.version + 1, self.store_config
+        entity = inference.get(versions.ENTITY)
+        last = _Model(
+            reader.predictor, reader.inference_arrays.get(versions.ENTITY), reader.num_entities
+        )
+        new = _Model(result.predictor, entity, split.names.num_entities)
+        retracted = quality.tracked(
+            reader.retracted,
+            split.retracted,
+            split.new_facts,
+            version,
+            self._stream(EVALUATE, 3),
+            config.tracked_retractions,
+        )
+        return quality.measured(
+            evaluation.hold_out,
+            retracted,
+            version,
+            self.named(split),
+            (last, new),
+            (reader.answers, known),
+            config,
+            new_baseline=self.kind == records.RELEARN,
+        )
 
     def calibrate(
         self, split: UpdateSplit, evaluation: Evaluation, known: KnownFacts
@@ -276,7 +341,7 @@ class Update:
             touched=touched,
             epochs=result.epochs,
             seconds=result.seconds,
-            warnings=(*split.warnings, *self._forgetting(evaluation)),
+            warnings=split.warnings,
             source=self.batch.source,
             batch=self.batch.number,
             removed=len(names.removed),
@@ -291,20 +356,30 @@ class Update:
         rows = (torch.from_numpy(table[changed]) for table in (before, after))
         return len(changed), holdout.mean_drift(*rows)
 
-    def _forgetting(self, evaluation: Evaluation) -> list[str]:
-        """The warning that the MRR of older facts fell; none if they are few."""
-        before, after = _mean(evaluation.old_before), _mean(evaluation.old)
-        if len(evaluation.old_before) < self.store_config.min_facts_for_warning:
-            return []
-        if after >= (1 - self.store_config.forgetting_warning) * before:
-            return []
-        return [
-            f"old held-out facts fell from MRR {before:.3f} to {after:.3f}; "
-            f"`lkge rollback` takes the last version back"
-        ]
+    def judged(
+        self, record: records.VersionRecord, measured: quality.Quality
+    ) -> records.VersionRecord:
+        """Step 7, second part: the quality, the verdict and its warnings."""
+        remedy = health.remedy_for("KG", self.reader.store.options.known, self.kind)
+        return health.recorded(record, measured, self.reader.record, self.store_config, remedy)
 
     def _stream(self, purpose: int, *part: int) -> np.random.Generator:
         return stream(self.reader.config.training.seed, purpose, self.reader.version + 1, *part)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Model:
+    """A predictor, and its inference rows of all entities, if it has such."""
+
+    predictor: Predictor
+    entity: Array | None
+    num_entities: int
+
+    def over(self, candidates: Subgraph) -> Predictor:
+        """The predictor of some entities."""
+        if self.entity is None:
+            return self.predictor
+        return _over(candidates, self.predictor, self.entity)
 
 
 def _over(rows: Subgraph, predictor: Predictor, entity: Array) -> Predictor:

@@ -218,7 +218,14 @@ class Store:
         for number in self.batch_numbers():
             if number <= last or number in skipped:
                 disk.remove(self.batch_file(number))
+        self._forget_stale_training()
         self.prune(options)
+
+    def _forget_stale_training(self) -> None:
+        """Remove checkpoints of updates of versions that are no longer the newest."""
+        for folder in (self.folder / LEARNING).glob("*-*"):
+            if not folder.name.startswith(f"{self.newest():06}-"):
+                disk.remove(folder)
 
     def _root(self) -> records.Root:
         return records.read_record(self.folder / STORE, records.Root)

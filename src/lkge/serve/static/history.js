@@ -33,6 +33,10 @@ function draw() {
       { kind: 0, name: "new facts", of: (one) => one.mrr_new },
       { kind: 1, name: "old facts", of: (one) => one.mrr_old },
     ], (value) => value.toFixed(2)),
+    ...[["MRR", "mrr"], ["Hits@10", "hits10"]].map(([name, field]) => figure(`${name} of older held-out facts`, "", [
+      { kind: 1, name: "now", of: (one) => one.since_baseline[field] },
+      { kind: 5, name: "baseline", of: (one) => one.since_baseline[`${field}_before`] },
+    ], (value) => value.toFixed(2))),
   );
   for (const plot of byId("growth").querySelectorAll("svg")) plot.draw();
 }
@@ -82,7 +86,8 @@ function rounded(value) {
 }
 
 function matrix(shown) {
-  const columns = shown.map((one) => String(one.version)).filter((version) => shown.some((one) => version in one.row));
+  const measured = [...new Set(shown.flatMap((one) => Object.keys(one.row)))].sort((a, b) => a - b);
+  const columns = measured.length > COLUMNS ? [measured[0], ...measured.slice(1 - COLUMNS)] : measured;
   const rows = shown.filter((one) => columns.some((version) => version in one.row));
   if (!columns.length) return el("p", { class: "note" }, "No facts were held out yet; post more, or a larger share of them.");
   const most = Math.max(...rows.flatMap((one) => Object.values(one.row).map((value) => value ?? 0)), 1e-9);
@@ -102,6 +107,7 @@ const FIELDS = [
   ["Version", (one) => one.version], ["Tags", (one) => one.tags.join(", ")], ["What", (one) => one.kind], ["When", (one) => one.created.slice(0, 16).replace("T", " ")],
   ["Facts", (one) => one.facts], ["Retracted", (one) => one.retracted], ["New entities", (one) => one.new_entities],
   ["MRR new", (one) => mrr(one.mrr_new)], ["MRR old, before", (one) => mrr(one.mrr_old_before)], ["MRR old", (one) => mrr(one.mrr_old)],
+  ["Health", (one) => one.verdict],
   ["Drift", (one) => mrr(one.drift)], ["Epochs", (one) => one.epochs], ["Seconds", (one) => one.seconds.toFixed(1)],
 ];
 

@@ -4,11 +4,12 @@ import * as around from "./around.js";
 import * as ask from "./ask.js";
 import { byId, count } from "./dom.js";
 import * as grow from "./grow.js";
+import * as health from "./health.js";
 import * as history from "./history.js";
 import * as map from "./map.js";
 import { on, state, emit } from "./state.js";
 
-for (const part of [around, map, history, grow, ask]) part.begin();
+for (const part of [around, map, health, history, grow, ask]) part.begin();
 
 on("health", (health) => {
   document.title = `${health.graph} · lkge`;
