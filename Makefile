@@ -23,7 +23,7 @@ test: $(VENV)/.installed-dev ## set up, then lint, types, layers and tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m lkge.training.warmup # compile once, not in every test process
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.installed-benchmarks ## set up, then measure speed side by side; DATA=dataset.zip for the paper's graph
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
