@@ -1,15 +1,19 @@
-"""Evergreen: generative replay of old facts together with new ones.
+"""Evergreen: replay of old facts together with new ones.
 
     L = (1 - λ) · L_new + λ · (κ · L_replay + (1 - κ) · L_distill),
     λ = δ·|D_old| / (δ·|D_old| + |D_i|).
 
-Old facts are not kept. Query counts say how often each (h, r, ?) was answered, and a replay model,
-trained to reproduce the facts, generates the answers again: L_replay is the loss of these replayed
-facts. With a replay model nothing else is needed, κ = 1. Without query counts, pseudo-queries are
-drawn and nobody knows how many answers they had: L_distill is the cross-entropy between the last
-model's softmax and the current one. Where the loss is not a softmax over all entities by matrix
-products, the last model's best answer of each pseudo-query is replayed instead. Adagrad's sums of
-squared gradients stay with the rows: rows with much evidence move little, new rows move fast.
+With memory = "facts" the known facts are replayed (`lkge.methods.fact_replay`), and L is the mean
+loss of new and replayed facts.
+
+Otherwise old facts are not kept. Query counts say how often each (h, r, ?) was answered, and a
+replay model, trained to reproduce the facts, generates the answers again: L_replay is the loss of
+these replayed facts. With a replay model nothing else is needed, κ = 1. With memory = "none",
+pseudo-queries are drawn and nobody knows how many answers they had: L_distill is the cross-entropy
+between the last model's softmax and the current one. Where the loss is not a softmax over all
+entities by matrix products, the last model's best answer of each pseudo-query is replayed instead.
+Adagrad's sums of squared gradients stay with the rows: rows with much evidence move little, new
+rows move fast.
 """
 
 import math
@@ -54,7 +58,7 @@ class Evergreen(CountingMethod):
     """Made for bilinear scores and the softmax, preset `evergreen`; it runs on any."""
 
     name = "evergreen"
-    summary = "generative replay of old facts with new ones; the default"
+    summary = "replay of old facts, generated or known, with new ones; the default"
     keeps = (
         "query counts, a replay model that reproduces the facts, the optimizer's sums, and one "
         'count a row; with memory = "facts" the facts instead of the first two'
