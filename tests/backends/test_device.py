@@ -8,6 +8,7 @@ as a GPU would, and works on any machine.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+import lkge
 from lkge import backends
 from lkge.config import RunConfig
 from lkge.configure import configure
@@ -25,6 +27,8 @@ from lkge.evaluation.ranking import View
 from lkge.methods import METHODS
 from lkge.models.scores import SCORES
 from lkge.testing.graphs import growing_graph
+from lkge.training.checkpoint import Checkpoints
+from lkge.training.events import EpochFinished, Event
 from lkge.training.loop import Loop
 
 DEVICE = "meta"
@@ -159,3 +163,49 @@ def test_tensors_of_two_devices_do_not_mix() -> None:
     with pytest.raises((RuntimeError, TypeError)):
         table.numpy()
     assert (table + torch.tensor(1.0)).sum().item() == 6
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_run_is_resumed_on_another_device(
+    method: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue("other_device")
+    config = config_on(method, device=DEVICE)
+    expected = Loop(GRAPH, config).run()
+    last = 0 if method in ("lan", "mean") else 1  # these do not train on later snapshots
+
+    def stop(event: Event) -> None:
+        if isinstance(event, EpochFinished) and (event.snapshot, event.epoch) == (last, 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Loop(GRAPH, config, Checkpoints(tmp_path), stop, seconds_between_checkpoints=0).run()
+    resumed = Loop(GRAPH, config, Checkpoints(tmp_path)).run()
+    for mine, twin in zip(resumed.model.tables, expected.model.tables, strict=True):
+        assert isinstance(mine, OnDevice)
+        assert isinstance(twin, OnDevice)
+        assert torch.equal(mine.values, twin.values)
+
+
+@pytest.mark.parametrize("method", ["evergreen", "lkge", "ewc", "lan"])
+def test_a_living_graph_learns_on_another_device(
+    method: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    ring = [(f"n{i}", "next", f"n{(i + 1) % 12}") for i in range(12)]
+    more = [(f"m{i}", "next", f"n{i}") for i in range(3)]
+    small: dict[str, Any] = {"dim": 8, "max_epochs": 2, "batch_size": 32, "method": method}
+
+    def learned(folder: Path, **changes: Any) -> lkge.LivingGraph:
+        graph = lkge.init(folder, **small, **changes)
+        graph.add(ring)
+        graph.add(more, retract=ring[:1])
+        return graph
+
+    expected = learned(tmp_path / "cpu", backend="torch")
+    request.getfixturevalue("other_device")
+    found = learned(tmp_path / "device", device=DEVICE)
+    query = {"subject": "n3", "relation": "next"}
+    assert found.predict(**query) == expected.predict(**query)
+    if method != "lan":  # its rows depend on the query
+        assert found.similar("n3", k=3) == expected.similar("n3", k=3)
+    assert found.score(ring) == expected.score(ring)

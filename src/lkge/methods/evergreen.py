@@ -322,12 +322,12 @@ class Evergreen(CountingMethod):
         if self._counts_queries:
             self._counts = QueryCounts.from_named(state)
         if self._replay_model is not None and f"{REPLAY_STATE}.entity" in state:
-            tables = Parameters.from_named(state, REPLAY_STATE)
+            tables = Parameters.from_named(state, REPLAY_STATE).to(self.device)
             self._replay_model = replace(self._replay_model, tables=tables)
         else:
             self._replay_model = None
         self._optimizer = {
-            name.removeprefix(OPTIMIZER): tensor
+            name.removeprefix(OPTIMIZER): tensor.to(self.device)
             for name, tensor in state.items()
             if name.startswith(OPTIMIZER)
         }

@@ -15,7 +15,7 @@ from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
 from lkge.models.model import REMEMBER, REPLAY, Model
-from lkge.models.parameters import Gradient
+from lkge.models.parameters import Gradient, host
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -162,7 +162,7 @@ class Gem(MemoryMethod):
         return {"projected": torch.tensor([self._projected, self._steps])}
 
     def load_working_state(self, state: Mapping[str, Tensor]) -> None:
-        self._projected, self._steps = state["projected"].tolist()
+        self._projected, self._steps = host(state["projected"]).tolist()
 
 
 def product(one: Gradient, other: Gradient) -> float:

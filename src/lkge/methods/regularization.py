@@ -99,7 +99,7 @@ class Ewc(RegularizedMethod):
         return self._fisher.named("fisher")
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        self._fisher = Parameters.from_named(state, "fisher")
+        self._fisher = Parameters.from_named(state, "fisher").to(self.device)
 
 
 class Moment(NamedTuple):
@@ -167,7 +167,7 @@ class Si(RegularizedMethod):
         return self._importance.named("importance")
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        self._importance = Parameters.from_named(state, "importance")
+        self._importance = Parameters.from_named(state, "importance").to(self.device)
 
     def working_state(self) -> State:
         """ω so far."""

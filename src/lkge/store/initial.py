@@ -12,6 +12,7 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.methods import method_named
 from lkge.models.model import Model
+from lkge.models.parameters import host
 from lkge.store.arrays import Arrays
 from lkge.store.calibration import UNKNOWN
 from lkge.store.holdout import HoldOut
@@ -80,4 +81,4 @@ class InitialVersion:
 
 
 def _numpy(tensors: dict[str, torch.Tensor]) -> Arrays:
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
+    return {name: host(tensor) for name, tensor in tensors.items()}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import cosine_similarity
 
 from lkge.backends import backend_for
 from lkge.configure import from_tree
@@ -16,6 +17,7 @@ from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DataError
+from lkge.models.parameters import host, index, placed
 from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
 from lkge.store import versions
@@ -174,7 +176,7 @@ class Reader:
         """The k entities with the greatest cosine similarity of rows."""
         number = self.names.entity_id(entity)
         rows = self._table
-        cosines = torch.nn.functional.cosine_similarity(rows, rows[number : number + 1]).numpy()
+        cosines = host(cosine_similarity(rows, rows[number : number + 1]))
         cosines[number] = cosines[self.removed] = -np.inf
         best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
         found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
@@ -227,7 +229,7 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        return self._table[torch.from_numpy(ids)].numpy()
+        return host(self._table[index(ids, self._table.device)])
 
     @property
     def _table(self) -> torch.Tensor:
@@ -253,11 +255,12 @@ class Reader:
             whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
             model, method = restored(self.config, whole)
             return method.predictor(model)
+        backend, device = self.config.training.backend, self.config.training.device
         return TablePredictor(
-            torch.from_numpy(tables[ENTITY]),
-            torch.from_numpy(tables[RELATION]),
+            placed(tables[ENTITY], device),
+            placed(tables[RELATION], device),
             score_of(self.config),
-            backend_for(self.config.training.backend, self.config.training.device),
+            backend_for(backend, device),
         )
 
     def _mapped(self, name: str) -> dict[str, NDArray[Any]]:

@@ -18,6 +18,7 @@ from lkge.data.snapshots import Facts, no_facts
 from lkge.errors import RunError
 from lkge.methods import method_named
 from lkge.models.model import HOLD_OUT, Model
+from lkge.models.parameters import host
 from lkge.store import records
 from lkge.store.inbox import FactBatch
 from lkge.store.reader import Reader
@@ -40,7 +41,7 @@ class Relearn(Update):
         """Nothing is learned yet."""
         config = self.reader.config
         tensors = learned_tensors(Model(config), method_named(config.method.name)(config))
-        return Start({name: tensor.numpy() for name, tensor in tensors.items()}, {}, 0)
+        return Start({name: host(tensor) for name, tensor in tensors.items()}, {}, 0)
 
     def split(self) -> UpdateSplit:
         """Step 1: all known facts but the hold-out set. As in a first batch, half of the held-out

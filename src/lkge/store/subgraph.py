@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, with_inverses
+from lkge.models.parameters import host
 from lkge.store.arrays import Array, Patched, taken
 
 Ids = NDArray[np.int64]
@@ -70,7 +71,7 @@ class Subgraph:
     ) -> dict[str, Array]:
         """Arrays of the whole graph after an update; `num_old` entities were there before. An array
         by entity that is new is zero on all other rows."""
-        arrays = {name: tensor.numpy() for name, tensor in after.items()}
+        arrays = {name: host(tensor) for name, tensor in after.items()}
         merged: dict[str, Array] = dict(arrays)
         for name in filter(is_by_entity, arrays):
             array = arrays[name]

@@ -28,6 +28,7 @@ from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
+from lkge.models.parameters import host, placed
 from lkge.models.predictor import Predictor, TablePredictor
 from lkge.provenance import provenance
 from lkge.store import health, holdout, quality, records, versions
@@ -351,7 +352,7 @@ class Update:
         """How many old rows changed, and their mean drift."""
         old = result.subgraph.ids[: result.subgraph.num_old]
         before = taken(self.reader.model_arrays[versions.TABLE], old)
-        after = result.tensors[versions.TABLE].numpy()[: len(old)]
+        after = host(result.tensors[versions.TABLE])[: len(old)]
         changed = np.flatnonzero((before != after).any(axis=1))
         rows = (torch.from_numpy(table[changed]) for table in (before, after))
         return len(changed), holdout.mean_drift(*rows)
@@ -385,7 +386,7 @@ class _Model:
 def _over(rows: Subgraph, predictor: Predictor, entity: Array) -> Predictor:
     """A predictor over the given rows of `entity` only, under their local ids."""
     assert isinstance(predictor, TablePredictor)
-    table = torch.from_numpy(taken(entity, rows.ids))
+    table = placed(taken(entity, rows.ids), predictor.entity.device)
     return dataclasses.replace(predictor, entity=table, names=None)
 
 

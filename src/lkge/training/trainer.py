@@ -211,7 +211,9 @@ class Trainer:
         return tensors, asdict(self.progress)
 
     def load_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
-        """Inverse of `state`."""
+        """Inverse of `state`; the tensors are placed on the device of the run."""
+        device = self._config.training.device
+        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
         self.progress = TrainingProgress(**progress)
         self.model.tables = Parameters.from_named(tensors, "tables").clone()
         self._optimizer.load_state(tensors)
@@ -338,8 +340,8 @@ def restored(config: RunConfig, tensors: Mapping[str, Tensor]) -> tuple[Model, M
 
 
 def restore(model: Model, method: Method, tensors: Mapping[str, Tensor]) -> None:
-    """Load the tensors of `learned_tensors`."""
-    model.tables = Parameters.from_named(tensors, "tables")
+    """Load the tensors of `learned_tensors`, and place them on the device of the run."""
+    model.tables = Parameters.from_named(tensors, "tables").to(model.config.training.device)
     method.load_state(without_prefix("method.", tensors))
 
 
