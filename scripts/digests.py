@@ -3,6 +3,8 @@
     python scripts/digests.py > before.json      (on one version)
     python scripts/digests.py > after.json       (on another, on the same machine)
 
+With two threads: the default run rounds otherwise with one.
+
 The runs: the default on brick; every other method for two epochs; the default living
 graph, and one of LKGE for five epochs, with three adds and two retractions. State tensors
 are compared by value, not by name.

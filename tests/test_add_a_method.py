@@ -83,7 +83,7 @@ def test_a_method_of_a_package_has_its_settings_everywhere(
     shown = json.loads(command("methods", "show", "pull", "--json").stdout)
     assert [each["name"] for each in shown["settings"]] == ["strength"]
 
-    quick = ("--dim", "8", "--max-epochs", "1", "--backend", "torch")
+    quick = ("--dim", "8", "--max-epochs", "1")
     tuned = command("tune", "--method", "pull", "--dataset", "brick", *quick, "--json")
     assert tuned.returncode == 0, tuned.stderr
     trials = json.loads(tuned.stdout)["trials"]

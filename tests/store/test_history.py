@@ -166,7 +166,7 @@ class History(RuleBasedStateMachine):
 
 TestHistory = History.TestCase
 TestHistory.settings = settings(
-    max_examples=12,
+    max_examples=6,
     stateful_step_count=12,
     deadline=None,
     database=None,

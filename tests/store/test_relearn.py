@@ -145,4 +145,4 @@ def test_without_known_facts_it_is_an_error(tmp_path: Path) -> None:
 
 
 def test_nothing_is_lost_whenever_a_relearning_is_killed(tmp_path: Path) -> None:
-    assert int(killing("relearn", 12, 5, tmp_path)) > 0, "no process was killed while it learned"
+    assert int(killing("relearn", 5, 5, tmp_path)) > 0, "no process was killed while it learned"

@@ -34,8 +34,8 @@ LEARNER = Path(__file__).with_name("learner.py")
 MANY = os.environ.get("LKGE_MANY_KILLS") == "1"
 KILLS, FARTHEST = (30, 8) if MANY else (2, 20)
 """Kills of each run after the first, and how many events a run gets at most before each."""
-KILLED = sorted(METHODS) if MANY else ["lkge", "gem", "mean"]
-"""Parameters and counts, a memory, tables of its own."""
+KILLED = sorted(METHODS) if MANY else ["lkge", "gem"]
+"""Parameters and counts, a memory."""
 SNAPSHOTS, EPOCHS = 3, 100 if MANY else 20
 
 
