@@ -10,6 +10,7 @@ import torch
 from tests.backends.made import BACKENDS, TORCH, gradient_of, made_batch, made_tables
 from torch import Tensor
 
+import lkge
 from lkge.backends import Backend
 from lkge.data.snapshots import with_inverses
 from lkge.errors import SettingsError
@@ -206,3 +207,14 @@ def test_what_is_seen_of_complex_rows_scores_as_the_sum_over_chosen_components()
     seen = score.score(predictor.entity[1], predictor.relation[2], predictor.entity[5])
     whole = score.score(tables.entity[1], tables.relation[2], tables.entity[5])
     torch.testing.assert_close(16 * seen, whole)
+
+
+def test_two_threads_give_the_same_bytes_each_time() -> None:
+    before, graph = torch.get_num_threads(), lkge.load("brick")
+    torch.set_num_threads(2)
+    try:
+        runs = [lkge.run(graph, method="dicgrl", max_epochs=1).predictor for _ in range(2)]
+    finally:
+        torch.set_num_threads(before)
+    facts = graph.snapshots[0].test
+    assert np.array_equal(*(run.fact_scores(facts) for run in runs))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from lkge.backends import Backend
 from lkge.backends.torch_losses import as_tensors
@@ -167,16 +168,17 @@ class DividedMargin:
         attention = tables.extra[ATTENTION][relations].requires_grad_()
 
         chosen, alphas = self.division.top(attention)
-        parts = self.score.prepare_relations(self.division.seen(relation, chosen))[used][:, None]
-        weighted = self.division.weighted(
-            entity[places], chosen[used][:, None], alphas[used][:, None]
-        )
+        seen_relations = self.score.prepare_relations(self.division.seen(relation, chosen))
+        parts = seen_relations.index_select(0, used)[:, None]
+        # Not entity[places] and alphas[used]: threads would add up their gradients in any order.
+        rows, weights = functional.embedding(places, entity), alphas.index_select(0, used)
+        weighted = self.division.weighted(rows, chosen[used][:, None], weights[:, None])
         seen, side = self.score.prepare_entities(weighted), corrupt_object[..., None]
         subject, target, others = seen[:, :1], seen[:, 1:2], seen[:, 2:]
         positive = self.score.score(subject, parts, target)[:, 0]
         heads, tails = torch.where(side, subject, others), torch.where(side, others, target)
         negatives = self.score.score(heads, parts, tails)
-        spread = (1 - alphas.sum(-1))[used].mean()
+        spread = (1 - weights.sum(-1)).mean()
         loss = margin_loss(positive, negatives, self.margin) + spread
         flows = torch.autograd.grad(loss, [entity, relation, attention])
         gradient.entity.add(entities, flows[0])
