@@ -587,13 +587,14 @@ class TestEdit:
         assert record["source"] == "remove 'p3'"
         assert_refused(lkge("similar", kg, "p3"), "no entity named 'p3'", "Did you mean")
         assert "19 in all" in said(done("edit", kg, "--rename", "p4", "Ada", "--quiet"))
-        record, later = tree("edit", kg, "--merge", "p5", "Ada", "--quiet")
-        assert later["kind"] == "consolidate"
+        (record,) = tree("edit", kg, "--merge", "p5", "Ada", "--quiet")
         assert (record["removed"], record["facts"]) == (2, record["retracted"])
         answers = tree("predict", kg, "-s", "Ada", "-r", "knows 1", "-k", "99")["answers"]
         assert {answer["entity"] for answer in answers if answer["known"]} == {"p6", "Ada"}
         assert len(answers) == 18
         done("edit", kg, "--rename-relation", "knows 1", "met", "--quiet")
+        kinds = [record["kind"] for record in tree("log", kg)]
+        assert kinds[-2:] == ["consolidate", "edit"], "in the background, or by the next edit"
         assert tree("predict", kg, "-s", "p0", "-r", "met", "-k", "1")["answers"]
         assert tree("check", kg)["whole"]
         assert tree("rollback", kg, "1")["removed"] == 0

@@ -1,14 +1,19 @@
 """Updates with replay of known facts: consolidation, retraction, and graphs that keep no facts."""
 
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lkge
-from lkge.errors import SettingsError
+from lkge.errors import SettingsError, StoreLocked
+from lkge.store.background import start_consolidation
 from lkge.store.graph import LivingGraph
+from lkge.store.locks import writing
 from lkge.store.records import ADD, CONSOLIDATE, INIT
+from lkge.training.events import Event, Waiting
 
 QUICK = {"dim": 16, "max_epochs": 8, "backend": "torch", "batch_size": 50}
 
@@ -63,6 +68,59 @@ def test_a_consolidation_gives_the_same_bytes_again(tmp_path: Path) -> None:
         assert kinds(graph)[-1] == CONSOLIDATE
         tables.append(graph.reader.model_arrays["tables.entity"])
     assert np.array_equal(*tables)
+
+
+def test_a_consolidation_that_is_put_off_comes_before_the_next_batch(tmp_path: Path) -> None:
+    at_once = made(tmp_path / "at once", consolidate_after=0.05)
+    later = made(tmp_path / "later", consolidate_after=0.05)
+    for graph in (at_once, later):
+        graph.add(facts(61, 5), consolidate=graph is at_once)
+    assert (at_once.consolidation_due, later.consolidation_due) == (False, True)
+    assert kinds(later) == [INIT, ADD, ADD]
+    for graph in (at_once, later):
+        graph.add(facts(70, 1))
+        assert kinds(graph) == [INIT, ADD, ADD, CONSOLIDATE, ADD]
+    tables = [graph.reader.model_arrays["tables.entity"] for graph in (at_once, later)]
+    assert np.array_equal(*tables)
+    assert later.consolidate() is None, "nothing is due"
+
+
+def test_a_process_consolidates_in_the_background(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG", consolidate_after=0.05)
+    graph.add(facts(61, 5), consolidate=False)
+    start_consolidation(graph.store.folder)
+    deadline = time.monotonic() + 120
+    while not graph.refresh() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert kinds(graph) == [INIT, ADD, ADD, CONSOLIDATE]
+
+
+def test_a_writer_waits_for_a_consolidation_and_for_no_other_writer(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    events: list[Event] = []
+    release = threading.Event()
+
+    def hold(command: str, held: threading.Event) -> None:
+        with writing(graph.store, command):
+            held.set()
+            release.wait(60)
+
+    for command in (CONSOLIDATE, ADD):
+        held = threading.Event()
+        release.clear()
+        thread = threading.Thread(target=hold, args=(command, held))
+        thread.start()
+        held.wait(60)
+        if command == ADD:
+            with pytest.raises(StoreLocked, match="being written by process"):
+                graph.tag("mine")
+        else:
+            threading.Timer(0.3, release.set).start()
+            graph.add(facts(61, 1), listener=events.append)
+        release.set()
+        thread.join()
+    assert [type(event) for event in events].count(Waiting) == 1
+    assert "consolidate" in next(event.holder for event in events if isinstance(event, Waiting))
 
 
 def test_old_facts_stay_where_nothing_is_replayed_they_fall(tmp_path: Path) -> None:

@@ -116,6 +116,8 @@ def add(
     """Learn new facts and publish them as the next version. Without a file: learn what waits.
 
     The facts are on the disk before learning begins; after Ctrl-C or a crash `lkge add KG` goes on.
+    When many facts were added since the last time, all known ones are then trained on again in the
+    background, as a version of its own.
     """
     if events and as_json:
         raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
@@ -125,10 +127,18 @@ def add(
     with _learning(graph, quiet, events) as listener:
         if files or retract:
             source = _names([*(files or []), *(retract or [])])
-            last = graph.add(added, retract=gone, valid=valid, source=source, listener=listener)
+            last = graph.add(
+                added,
+                retract=gone,
+                valid=valid,
+                source=source,
+                consolidate=False,
+                listener=listener,
+            )
             done = [*_since(graph, before), *([last] if not last.is_version else [])]
         else:
             done = graph.learn_waiting(listener)
+    in_background = _consolidate(graph)
     if as_json:
         output.print_json(done)
         _say_warnings(record for record in done if record.is_version)
@@ -136,6 +146,8 @@ def add(
         show_done(done)
         if not done:
             output.say("Nothing waits to be learned.")
+        if in_background:
+            output.say(in_background)
 
 
 def edit(
@@ -174,14 +186,17 @@ def edit(
             rename=rename,
             rename_relation=rename_relation,
             merge=merge,
+            consolidate=False,
             listener=listener,
         )
-    done = _since(graph, before)
+    done, in_background = _since(graph, before), _consolidate(graph)
     if as_json:
         output.print_json(done)
         _say_warnings(done)
     elif not events:
         show_done(done)
+        if in_background:
+            output.say(in_background)
 
 
 def relearn(
@@ -207,6 +222,18 @@ def relearn(
         _say_warnings([record])
     elif not events:
         _show([record])
+
+
+def _consolidate(graph: lkge.LivingGraph) -> str:
+    """Train on all known facts again in the background, if that is due; a line that says so."""
+    from lkge.store.background import start_consolidation
+
+    if not graph.consolidation_due:
+        return ""
+    start_consolidation(graph.store.folder)
+    return (
+        f"All known facts are trained on again, as version {graph.version + 1}: in the background."
+    )
 
 
 def _since(graph: lkge.LivingGraph, version: int) -> list[records.VersionRecord]:

@@ -39,7 +39,7 @@ def bench_streams(
     size: Annotated[int, Option(min=1, help="Facts of an add of a --stream.")] = 1000,
     systems: Annotated[
         str | None,
-        Option(help="living, fine-tune, at-once; commas between.", show_default="all"),
+        Option(help="living, fine-tune, lkge, at-once; commas between.", show_default="all"),
     ] = None,
     seeds: Annotated[str, Option(help="Numbers, with commas.")] = "11",
     facts: Annotated[

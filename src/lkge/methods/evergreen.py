@@ -120,8 +120,6 @@ class Evergreen(CountingMethod):
         self.supports_partial_updates = self.config.memory != "generative"
         self.uses_history = self.config.memory == "facts"
         self._fact_replay: FactReplay | None = None
-        if self.uses_history:
-            self.retraction_batch_size = self.config.retraction_batch_size
         self.min_epochs = self.config.min_epochs
         self._counts = self._queries = QueryCounts()
         self._retracted = no_facts()
@@ -155,7 +153,10 @@ class Evergreen(CountingMethod):
         self._snapshot, self._steps = snapshot.index, 0
         if self.uses_history:
             parts = self.history, snapshot.train, self._retracted
-            self._fact_replay = FactReplay(self.config, *parts)
+            self._fact_replay = replay = FactReplay(self.config, *parts)
+            epochs = self.max_epochs(snapshot) if replay.small else self.config.update_epochs
+            size = self.batch_size(replay.num_edges)
+            self.retraction_batch_size = replay.retraction_batch_size(size, epochs)
             return
         old = self._weight(snapshot) * num_facts(self._past)
         new = len(snapshot.train) + self.config.retraction_weight * len(self._retracted)

@@ -32,8 +32,8 @@ class FactReplayConfig(MethodConfig):
     replayed_per_retracted: int = setting(
         200, "Known facts of an epoch of each entity that a retracted fact names, at most.", ge=0
     )
-    retraction_batch_size: int = setting(
-        100, "Retracted facts of a step, inverses among them; fewer weigh less.", ge=1
+    retraction_strength: float = setting(
+        8.0, "A retracted fact weighs in an update as so many passes over a known one.", gt=0
     )
     small_update: float = setting(
         0.1, "An update is small below so many new facts for each known one.", ge=0
@@ -62,7 +62,8 @@ class FactReplay:
         self.small = len(history) > 0 and len(new) < config.small_update * len(history)
         wanted = max(config.min_replayed, math.ceil(config.replayed_per_new * len(new)))
         self._size = min(len(history), wanted)
-        self._edges = 2 * (len(new) + self._size)
+        self.num_edges = 2 * (len(new) + self._size)
+        """Facts of an epoch of a small update, inverses among them."""
 
     def facts(self, generator: np.random.Generator) -> Facts:
         """The known facts (n, 3) of one epoch."""
@@ -74,8 +75,14 @@ class FactReplay:
 
     def epochs(self, batch_size: int) -> int:
         """The epochs of a small update."""
-        steps = math.ceil(self._edges / batch_size)
+        steps = math.ceil(self.num_edges / batch_size)
         return max(self._config.update_epochs, math.ceil(self._config.min_update_steps / steps))
+
+    def retraction_batch_size(self, batch_size: int, epochs: int) -> int:
+        """Retracted facts of a step, so that all `epochs` together weigh as much as
+        `retraction_strength` says, where batches have at most `batch_size` facts."""
+        size = min(batch_size, self.num_edges)
+        return max(1, math.ceil(size * epochs / self._config.retraction_strength))
 
     def _drawn(self, size: int, generator: np.random.Generator) -> Facts:
         """`size` facts and those of retracted entities; all in a large update."""

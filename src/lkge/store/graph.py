@@ -130,6 +130,7 @@ class LivingGraph:
         retract: Source = (),
         valid: float | None = None,
         source: str = "python",
+        consolidate: bool = True,
         listener: Listener = ignore,
     ) -> VersionRecord:
         """Learn new facts, and forget those that no longer hold; the line of the log.
@@ -137,21 +138,34 @@ class LivingGraph:
         Both are triples of names, or a file of facts. They are on the disk before learning begins;
         if it is interrupted, the next `add` or `learn_waiting` learns them first. If nothing is
         new, no version is published: the record has the kind "nothing", the number of the current
-        version, and a warning that says so.
+        version, and a warning that says so. If a consolidation is due afterwards, it follows,
+        unless `consolidate` is false: then `consolidate()` or the next `add` does it.
         """
-        with writing(self.store, "add"):
+        with writing(self.store, "add", listener):
             self.store.tidy()
             self.store.next_version()  # facts that could not be learned now are not taken in
             share = self.store_config.hold_out_fraction if valid is None else valid
             batch = accept(self.store, _triples(facts), _triples(retract), share, source)
-            records = self._learn_waiting(listener)
+            records = self._learn_waiting(listener, consolidate)
         return next(record for record in records if record.batch == batch.number)
 
     def learn_waiting(self, listener: Listener = ignore) -> list[VersionRecord]:
         """Learn all facts that were accepted and not learned yet."""
-        with writing(self.store, "add"):
+        with writing(self.store, "add", listener):
             self.store.tidy()
             return self._learn_waiting(listener)
+
+    @property
+    def consolidation_due(self) -> bool:
+        """Whether so much was added that all known facts should be trained on again."""
+        return epochs_due(self.reader) > 0
+
+    def consolidate(self, listener: Listener = ignore) -> VersionRecord | None:
+        """Train on all known facts again if that is due; the line of the log."""
+        with writing(self.store, CONSOLIDATE, listener):
+            self.store.tidy()
+            self.refresh()
+            return self._consolidate(listener) if self.consolidation_due else None
 
     def edit(
         self,
@@ -160,6 +174,7 @@ class LivingGraph:
         rename: Pair | None = None,
         rename_relation: Pair | None = None,
         merge: Pair | None = None,
+        consolidate: bool = True,
         listener: Listener = ignore,
     ) -> VersionRecord:
         """Change one name; the line of the log. Facts that wait are learned first.
@@ -167,18 +182,18 @@ class LivingGraph:
         `remove` is an entity that goes with all its facts. `rename` is (old, new) of an entity,
         `rename_relation` of a relation; rows and facts stay. `merge` is (old, into): the facts of
         the first become facts of the second, and the first is removed. The edit is on the disk
-        before learning begins, as facts are.
+        before learning begins, as facts are. `consolidate`: see `add`.
         """
         edit = edit_of(remove, rename, rename_relation, merge)
-        with writing(self.store, "edit"):
+        with writing(self.store, "edit", listener):
             self.store.tidy()
-            self._learn_waiting(listener)
+            self._learn_waiting(listener, consolidate=False)
             self.store.next_version()
             self.refresh()
             require_possible(edit, self.reader)
             share = self.store_config.hold_out_fraction
             batch = accept(self.store, (), valid=share, source=str(edit), edit=edit)
-            records = self._learn_waiting(listener)
+            records = self._learn_waiting(listener, consolidate)
         record = next(record for record in records if record.batch == batch.number)
         if not record.is_version:  # another process added facts just before
             raise DataError(record.warnings[0])
@@ -226,7 +241,7 @@ class LivingGraph:
         """Learn all known facts at once, from scratch with the settings of the graph, as a new
         version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
         is interrupted, the next `relearn` of the same version goes on."""
-        with writing(self.store, "relearn"):
+        with writing(self.store, "relearn", listener):
             self.store.tidy()
             self.store.next_version()
             self.refresh()
@@ -234,11 +249,17 @@ class LivingGraph:
             files, manifest = self._trained(update, update.split(), listener)
             return self._published(0, files, manifest, update.checkpoints, listener)
 
-    def _learn_waiting(self, listener: Listener) -> list[VersionRecord]:
-        """All batches, each a version; then a consolidation if one is due."""
-        learned = [self._learn(batch, listener) for batch in waiting(self.store)]
+    def _learn_waiting(self, listener: Listener, consolidate: bool = True) -> list[VersionRecord]:
+        """All batches, each a version. A consolidation that is due comes before the next batch, so
+        that the same batches give the same versions whoever learns them."""
+        learned: list[VersionRecord] = []
+        for batch in waiting(self.store):
+            self.refresh()
+            if self.consolidation_due:
+                learned.append(self._consolidate(listener))
+            learned.append(self._learn(batch, listener))
         self.refresh()
-        if epochs_due(self.reader):
+        if consolidate and self.consolidation_due:
             learned.append(self._consolidate(listener))
         return learned
 

@@ -1,4 +1,5 @@
-"""The writer's lock: one writer at a time; the lock file names its holder."""
+"""The writer's lock: one writer at a time; the lock file names its holder. A consolidation, which
+may run in the background, is waited for."""
 
 import getpass
 import json
@@ -13,8 +14,9 @@ from pydantic.dataclasses import dataclass
 
 from lkge.data.files import as_run_error, held
 from lkge.errors import StoreLocked
-from lkge.store.records import STRICT, from_json, now, to_json
+from lkge.store.records import CONSOLIDATE, STRICT, from_json, now, to_json
 from lkge.store.versions import WRITER_LOCK, Store
+from lkge.training.events import Listener, Waiting, ignore
 
 TRIES, PAUSE = 5, 0.02
 """How often a lock is tried, in seconds apart: some hold it only to see whether it is free."""
@@ -36,20 +38,27 @@ class Holder:
 
 
 @contextmanager
-def writing(store: Store, command: str) -> Iterator[None]:
+def writing(store: Store, command: str, listener: Listener = ignore) -> Iterator[None]:
     """Hold the writer's lock of a store within the block; `command` is shown to other writers.
 
     The system frees the lock as soon as the process has ended, however it ended.
     """
-    path = store.folder / WRITER_LOCK
-    for _ in range(TRIES):
+    path, tries, said = store.folder / WRITER_LOCK, TRIES, False
+    while tries:
         with held(path) as alone:
             if alone:
                 with _named(path, command):
                     yield
                 return
+        holder = _holder(path)
+        if holder is None or holder.command != CONSOLIDATE:
+            tries -= 1
+        elif not said:
+            listener(Waiting(str(holder)))
+            said = True
         time.sleep(PAUSE)
-    raise StoreLocked(f"{store.folder}: being written by {_holder(path)}; wait for it to end")
+    who = _holder(path) or "another process"
+    raise StoreLocked(f"{store.folder}: being written by {who}; wait for it to end")
 
 
 @contextmanager
@@ -65,11 +74,12 @@ def _named(path: Path, command: str) -> Iterator[None]:
             os.truncate(path, 0)
 
 
-def _holder(path: Path) -> str:
+def _holder(path: Path) -> Holder | None:
+    """Who holds the lock, if its file says so."""
     try:
-        return str(from_json(Holder, json.loads(path.read_text(encoding="utf-8"))))
+        return from_json(Holder, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        return "another process"
+        return None
 
 
 def _user() -> str:

@@ -40,14 +40,16 @@ INTRODUCTION = """\
 
 `lkge bench streams` writes this page and the figure from the JSON files in this folder. A stream is
 a first batch of facts and many adds, in order. *living*: a graph as `lkge init` makes it without
-flags. *fine-tune*: the method fine-tune on the same base model. *at-once*: as living, but all
-facts so far are its only batch; it is the reference.
+flags. *fine-tune*: the method fine-tune on the same base model. *lkge*: a graph as `lkge init
+--method lkge` makes it. *at-once*: as living, but all facts so far are its only batch; it is the
+reference.
 
 Ranks are of the {split} facts that are never added, as soon as all their names are known: among all
 entities of that point, filtered by all facts of the stream. *Oldest*, *newest*: the tenth of these
 facts that could be evaluated first, and last. *of at-once*: MRR as a share of that of at-once at
-the same point. Seconds are those of one thread; *training*: without writing, evaluating and
-calibrating.
+the same point. Seconds are those of one thread; *training*: an add without writing, evaluating and
+calibrating; *consolidation*: training on all known facts again, which follows some adds, as a mean
+over all adds.
 *Version*: the bytes of the newest version. *Carried*: what the method keeps beside the embeddings.
 *Known*: the known facts of the newest version. With several seeds: means over them."""
 
@@ -239,7 +241,7 @@ COSTS: Mapping[str, Callable[[float], str]] = {
     "Add, mean": text.duration,
     "Add, max": text.duration,
     "Training, mean": text.duration,
-    "Training, max": text.duration,
+    "Consolidation, mean": text.duration,
     "At once": text.duration,
     "At once / add": lambda value: text.ABSENT if math.isnan(value) else f"× {value:,.1f}",
     "Version": text.size,
@@ -256,10 +258,13 @@ def _row(group: Mapping[str, StreamSystem], name: str) -> dict[str, float]:
     row = dict(zip(QUALITIES, _qualities(system, last), strict=True))
     ratios = [_ratio(system, reference, last, each) for each in GROUPS]
     row |= zip(RATIOS, ratios, strict=True)
-    for title, kind in (("Add", "wall"), ("Training", "training")):
-        seconds = system.add_seconds(last, kind)
-        row[f"{title}, mean"] = mean(seconds)
-        row[f"{title}, max"] = max(seconds, default=math.nan)
+    for title, kind in (
+        ("Add", "wall"),
+        ("Training", "training"),
+        ("Consolidation", "consolidation"),
+    ):
+        row[f"{title}, mean"] = mean(system.add_seconds(last, kind))
+    row["Add, max"] = max(system.add_seconds(last, "wall"), default=math.nan)
     at_once = math.nan if reference is None else reference.mean(last, lambda p: p.seconds.wall)
     row["At once"] = at_once
     row["At once / add"] = at_once / row["Add, mean"]

@@ -25,11 +25,13 @@ from lkge.studies.streams import DEFAULT_STREAMS, Split, Stream, StreamSpec
 
 LIVING: Final = "living"
 FINE_TUNE: Final = "fine-tune"
+LKGE: Final = "lkge"
 AT_ONCE: Final = "at-once"
-System = Literal["living", "fine-tune", "at-once"]
-SYSTEMS: tuple[System, ...] = (LIVING, FINE_TUNE, AT_ONCE)
+System = Literal["living", "fine-tune", "lkge", "at-once"]
+SYSTEMS: tuple[System, ...] = (LIVING, FINE_TUNE, LKGE, AT_ONCE)
 """living     a graph as `lkge init` makes it without flags
 fine-tune  the method fine-tune on the base model of the preset `living`
+lkge       a graph as `lkge init --method lkge` makes it
 at-once    as living, but all facts of the stream so far are its first and only batch"""
 FORMAT: Final = 1
 FIXED = frozenset({"method", "method.name", "seed", "training.seed", "dataset", "dataset.name"})
@@ -57,24 +59,26 @@ class StreamRun:
 
     def config(self) -> RunConfig:
         """The settings of the living graph. Settings of a method are those of evergreen: fine-tune
-        has none of them."""
+        and lkge have none of them."""
         for name in FIXED.intersection(self.settings):
             raise SettingsError(f"--set {name}: every system has its own {name}; leave it out")
         changes: dict[str, Any] = {**self.settings, "seed": self.seed}
         living = configure(changes, living=True)
-        if self.system != FINE_TUNE:
+        if self.system not in (FINE_TUNE, LKGE):
             return living
-        base = configure({"method": "fine-tune"}, "living", living=True)
+        preset = "living" if self.system == FINE_TUNE else None
+        base = configure({"method": self.system}, preset, living=True)
         return base.with_changes({key: each for key, each in changes.items() if base.has(key)})
 
 
 @dataclass(frozen=True, config=STRICT)
 class Seconds:
-    """The wall clock of a call of `add`, and the part of it that was training. nan: the process
-    was stopped meanwhile."""
+    """The wall clock of a call of `add`, the part of it that was training, and that of the
+    consolidation that followed. nan: the process was stopped meanwhile."""
 
     wall: Number = math.nan
     training: Number = math.nan
+    consolidation: Number = math.nan
 
 
 @dataclass(frozen=True, config=STRICT)

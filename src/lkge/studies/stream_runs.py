@@ -38,6 +38,7 @@ from lkge.studies.runner import Failure, Job, compile_kernels, run_jobs
 from lkge.studies.stream_results import (
     AT_ONCE,
     FINE_TUNE,
+    LKGE,
     Point,
     Quality,
     Seconds,
@@ -154,17 +155,20 @@ def _graph(run: StreamRun, place: Path, state: StreamResults) -> tuple[LivingGra
 
 
 def _made(run: StreamRun, place: Path) -> LivingGraph:
-    """`lkge init KG`, or `lkge init KG --preset living --method fine-tune`, with a seed."""
-    if run.system != FINE_TUNE:
+    """`lkge init KG`, or another method by `--method`, with a seed."""
+    if run.system not in (FINE_TUNE, LKGE):
         return living.init(place, seed=run.seed, **run.settings)
     return living.init(place, config=run.config())
 
 
 def _add(graph: LivingGraph, facts: list[Triple], batch: int) -> Seconds:
-    """Add facts; the time it takes, to the millisecond."""
+    """Add facts, and consolidate if that is due; the time it takes, to the millisecond."""
     started = time.perf_counter()
-    record = graph.add(facts, source=f"batch {batch}")
-    return Seconds(round(time.perf_counter() - started, 3), round(record.seconds, 3))
+    record = graph.add(facts, source=f"batch {batch}", consolidate=False)
+    added = time.perf_counter()
+    graph.consolidate()
+    spent = (added - started, record.seconds, time.perf_counter() - added)
+    return Seconds(*(round(seconds, 3) for seconds in spent))
 
 
 def _measured(

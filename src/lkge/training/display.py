@@ -25,13 +25,14 @@ ROWS_WHILE_LEARNING = 10
 BOLD_COLUMNS = ("MRR paper", "MRR current")
 
 COMPILING = "Loading the kernels. They are compiled once on a machine, in about half a minute."
+WAITING = "Waiting for the consolidation of the graph by {holder}."
 
 
 @dataclass
 class ProgressState:
     """What the display shows, from the events so far."""
 
-    compiling: bool = False
+    notice: str = ""
     run: events.RunStarted | None = None
     snapshot: events.SnapshotStarted | None = None
     epochs: list[events.EpochFinished] = field(default_factory=list)
@@ -43,7 +44,9 @@ class ProgressState:
         """Apply one event."""
         match event:
             case events.Compiling():
-                self.compiling = True
+                self.notice = COMPILING
+            case events.Waiting():
+                self.notice = WAITING.format(holder=event.holder)
             case events.RunStarted():
                 self.run = event
             case events.SnapshotStarted():
@@ -112,7 +115,7 @@ def mrr_text(value: float) -> str:
 def render(state: ProgressState, elapsed: float, patience: int | None = None) -> RenderableType:
     """The whole display: a heading, the finished snapshots, and the one under way."""
     if state.run is None:
-        return Text(f" {COMPILING}", style="dim") if state.compiling else Group()
+        return Text(f" {state.notice}", style="dim") if state.notice else Group()
     parts: list[RenderableType] = [_heading(state.run)]
     if state.finished:
         rows = state.finished if state.outcome else state.finished[-ROWS_WHILE_LEARNING:]
@@ -222,6 +225,8 @@ class PlainLines:
         match event:
             case events.Compiling():
                 return COMPILING
+            case events.Waiting():
+                return WAITING.format(holder=event.holder)
             case events.RunStarted():
                 self._snapshots = event.snapshots
                 return _heading(event).plain[1:]

@@ -16,6 +16,13 @@ class Compiling:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """Another process consolidates the living graph; this one goes on when that has ended."""
+
+    holder: str
+
+
+@dataclass(frozen=True)
 class RunStarted:
     """Learning begins, or continues after `epochs_done` epochs of snapshot `snapshot`."""
 
@@ -100,6 +107,7 @@ class BatchSkipped:
 
 Event = (
     Compiling
+    | Waiting
     | RunStarted
     | SnapshotStarted
     | EpochFinished
