@@ -316,3 +316,15 @@ def test_the_process_ends_with_a_code(
     other = replace(run, seed=4)
     assert main([TypeAdapter(StreamRun).dump_json(other).decode(), str(tmp_path / "run")]) == 2
     assert "error: " in capsys.readouterr().err
+
+
+def test_removed_facts_are_ranked(file: Path, tmp_path: Path) -> None:
+    spec = file_stream(file, 0.5, 40, 0.2)
+    points = {}
+    for system in ("living", "at-once"):
+        run = StreamRun(spec, system, 3, (5,), settings=SMALL)
+        points[system] = run_stream(run, tmp_path / system).last
+    living, at_once = points["living"], points["at-once"]
+    assert living.removed.facts > 20
+    assert 0 < at_once.removed.facts <= living.removed.facts, "some names may not be known"
+    assert living.removed.mrr < living.all.mrr + 0.5

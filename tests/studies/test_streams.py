@@ -197,3 +197,20 @@ def test_points_behind_the_end_are_an_error_if_there_are_no_others() -> None:
     assert resolved_points(["2", "50"], 10) == (2,)
     with pytest.raises(SettingsError, match="10 adds only"):
         resolved_points(["50"], 10)
+
+
+def test_an_add_retracts_earlier_facts(tmp_path: Path) -> None:
+    file = tmp_path / "facts.tsv"
+    write_facts(file, chain(400))
+    plain, stream = (read_stream(file_stream(file, 0.5, 40, share), "test") for share in (0, 0.1))
+    assert stream.name == "facts-retract-10"
+    assert "each retracts earlier facts, 10 % as many" in stream.note
+    assert plain.digest() != stream.digest()
+    assert stream.retractions(0) == []
+    for add in range(1, stream.num_adds + 1):
+        gone, before = stream.retractions(add), stream.so_far(add - 1)
+        assert len(gone) == round(0.1 * len(stream.batch(add)))
+        assert set(gone) <= set(before)
+        assert set(stream.so_far(add)) == {*before, *stream.batch(add)} - {*gone}
+        assert len(stream.removed(add)) == sum(len(stream.retractions(n)) for n in range(add + 1))
+    assert plain.so_far(plain.num_adds) == list(plain.vocabulary.named(plain.facts.tolist()))

@@ -37,6 +37,10 @@ def bench_streams(
     ] = None,
     first: Annotated[float, Option(help="The share of a --stream that is learned first.")] = 0.5,
     size: Annotated[int, Option(min=1, help="Facts of an add of a --stream.")] = 1000,
+    retract: Annotated[
+        float,
+        Option(min=0, max=0.5, help="Earlier facts that an add retracts, as a share of its own."),
+    ] = 0.0,
     systems: Annotated[
         str | None,
         Option(help="living, fine-tune, lkge, at-once; commas between.", show_default="all"),
@@ -91,8 +95,8 @@ def bench_streams(
         if not 0 < first < 1:
             raise SettingsError(f"--first {first} is out of range: it must be between 0 and 1")
         names = listed(streams) or ([] if stream else list(definitions.DEFAULT_STREAMS))
-        specs = definitions.named_streams(names, data, data_genes, genes_facts)
-        specs += [definitions.file_stream(file, first, size) for file in stream or []]
+        specs = definitions.named_streams(names, data, data_genes, genes_facts, retract)
+        specs += [definitions.file_stream(file, first, size, retract) for file in stream or []]
         wanted = listed(points) or [], listed(at_once_points)
         cells = _runs(specs, listed(systems), listed_seeds(seeds) or [], wanted, facts, flags)
         with output.stoppable(repeat):

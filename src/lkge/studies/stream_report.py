@@ -20,6 +20,7 @@ from lkge.studies import stream_figure
 from lkge.studies.stream_results import (
     AT_ONCE,
     GROUPS,
+    REMOVED,
     SYSTEMS,
     Group,
     Point,
@@ -47,9 +48,10 @@ reference.
 Ranks are of the {split} facts that are never added, as soon as all their names are known: among all
 entities of that point, filtered by all facts of the stream. *Oldest*, *newest*: the tenth of these
 facts that could be evaluated first, and last. *of at-once*: MRR as a share of that of at-once at
-the same point. Seconds are those of one thread; *training*: an add without writing, evaluating and
-calibrating; *consolidation*: training on all known facts again, which follows some adds, as a mean
-over all adds.
+the same point. *Removed*: facts that were retracted, which at-once has never learned: the MRR of
+at-once is the goal. Seconds are those of one thread; *training*: an add without writing, evaluating
+and calibrating; *consolidation*: training on all known facts again, which follows some adds, as a
+mean over all adds.
 *Version*: the bytes of the newest version. *Carried*: what the method keeps beside the embeddings.
 *Known*: the known facts of the newest version. With several seeds: means over them."""
 
@@ -201,7 +203,9 @@ def _place(system: StreamSystem, share: float) -> int:
 
 def stream_grids(group: Mapping[str, StreamSystem]) -> list[Grid]:
     """One stream: quality at every point, and cost at the last one."""
+    removes = any(run.last.removed.facts for system in group.values() for run in system.runs)
     columns = ("System", "Adds", "Facts", "Entities", *QUALITIES, "of at-once")
+    columns += ("MRR removed",) if removes else ()
     rows = []
     for name, system in group.items():
         reference = group.get(AT_ONCE)
@@ -211,7 +215,9 @@ def stream_grids(group: Mapping[str, StreamSystem]) -> list[Grid]:
             counts = (point.adds, point.facts, point.entities)
             ratio = _ratio(system, reference, adds, "all")
             cells = [text.number(each) for each in _qualities(system, adds)]
-            rows.append((name, *map(text.count, counts), *cells, text.percent(ratio)))
+            cells += [text.percent(ratio)]
+            cells += [text.number(system.mrr(adds, REMOVED))] if removes else []
+            rows.append((name, *map(text.count, counts), *cells))
     costs = {name: _row(group, name) for name in group if group[name].points}
     return [grid_of("Quality", columns, rows), _cost_grid("Cost", costs)]
 

@@ -36,8 +36,9 @@ at-once    as living, but all facts of the stream so far are its first and only 
 FORMAT: Final = 1
 FIXED = frozenset({"method", "method.name", "seed", "training.seed", "dataset", "dataset.name"})
 """Settings that a run gives itself."""
-Group = Literal["all", "oldest", "newest"]
+Group = Literal["all", "oldest", "newest", "removed"]
 GROUPS: tuple[Group, ...] = ("all", "oldest", "newest")
+REMOVED: Final = "removed"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -94,7 +95,7 @@ class Quality:
 class Point:
     """A graph after so many adds. Ranks are among all its entities. Bytes: all files of its newest
     version; what the method carries beside the embeddings; the known facts. `seconds`: of the one
-    batch of `at-once`."""
+    batch of `at-once`. `removed`: facts that were retracted; `at-once` has never learned them."""
 
     adds: int
     facts: int
@@ -107,6 +108,7 @@ class Point:
     carried_bytes: int
     known_bytes: int
     seconds: Seconds = Seconds()
+    removed: Quality = Quality(math.nan, math.nan, 0)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -121,7 +121,7 @@ def run_stream(run: StreamRun, folder: Path) -> StreamResults:
     for batch in range(graph.reader.manifest.last_batch, max(run.points) + 1):
         if batch:
             state = _measured(graph, stream, state, batch - 1, folder)
-        state = state.with_batch(batch, _add(graph, stream.batch(batch), batch))
+        state = state.with_batch(batch, _add(graph, stream, batch))
         state.write(folder / RESULTS)
     return _measured(graph, stream, state, max(run.points), folder)
 
@@ -161,10 +161,15 @@ def _made(run: StreamRun, place: Path) -> LivingGraph:
     return living.init(place, config=run.config())
 
 
-def _add(graph: LivingGraph, facts: list[Triple], batch: int) -> Seconds:
+def _add(graph: LivingGraph, stream: Stream, batch: int) -> Seconds:
+    """Add and retract the facts of a batch."""
+    return _timed(graph, stream.batch(batch), stream.retractions(batch), batch)
+
+
+def _timed(graph: LivingGraph, facts: list[Triple], gone: list[Triple], batch: int) -> Seconds:
     """Add facts, and consolidate if that is due; the time it takes, to the millisecond."""
     started = time.perf_counter()
-    record = graph.add(facts, source=f"batch {batch}", consolidate=False)
+    record = graph.add(facts, retract=gone, source=f"batch {batch}", consolidate=False)
     added = time.perf_counter()
     graph.consolidate()
     spent = (added - started, record.seconds, time.perf_counter() - added)
@@ -191,7 +196,7 @@ def _at_once(run: StreamRun, stream: Stream, state: StreamResults, folder: Path)
         graph, _ = _graph(run, folder / f"{GRAPH}-{adds}", state)
         seconds = Seconds()
         if not graph.reader.manifest.last_batch:
-            seconds = _add(graph, stream.so_far(adds), adds)
+            seconds = _timed(graph, stream.so_far(adds), [], adds)
         point = measure(graph.reader, stream, adds)
         state = state.with_point(replace(point, seconds=seconds))
         state.write(folder / RESULTS)
@@ -203,11 +208,12 @@ def measure(reader: Reader, stream: Stream, adds: int) -> Point:
     """Rank the held-out facts whose names are known after so many adds: among all entities, and
     filtered by all facts of the stream."""
     place = Numbering.of(stream, reader)
-    facts = place.ids(stream.evaluated(adds))
     known = KnownFacts.build([place.ids(stream.known)])
-    everyone = View(reader.num_entities, until=0)
-    ranks = reader.predictor.ranks(with_inverses(facts), [everyone], known)[:, 0].reshape(2, -1)
-    tenth = math.ceil(len(facts) / 10)
+    ranks, removed = (
+        _ranks(reader, place.ids(facts), known)
+        for facts in (stream.evaluated(adds), stream.removed(adds))
+    )
+    tenth = math.ceil(ranks.shape[1] / 10)
     files, arrays = reader.manifest.files, reader.model_arrays
     carried = (each.nbytes for name, each in arrays.items() if not name.startswith(EMBEDDINGS))
     return Point(
@@ -221,7 +227,15 @@ def measure(reader: Reader, stream: Stream, adds: int) -> Point:
         version_bytes=sum(file.bytes for file in files.values()),
         carried_bytes=sum(carried),
         known_bytes=files[KNOWN].bytes,
+        removed=_quality(removed),
     )
+
+
+def _ranks(reader: Reader, facts: Facts, known: KnownFacts) -> np.ndarray:
+    """The ranks of n facts among all entities, both queries, (2, n)."""
+    everyone = View(reader.num_entities, until=0)
+    ranks = reader.predictor.ranks(with_inverses(facts), [everyone], known)
+    return ranks[:, 0].reshape(2, -1)
 
 
 def _quality(ranks: np.ndarray) -> Quality:

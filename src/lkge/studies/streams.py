@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from lkge.data import catalog
@@ -27,7 +27,7 @@ from lkge.errors import DataError, SettingsError
 from lkge.store.records import STRICT
 from lkge.studies.study import short_name
 
-Ints = npt.NDArray[np.int64]
+Ints = NDArray[np.int64]
 Split = Literal["test", "valid"]
 
 GENES, BRICK = "genes", "brick"
@@ -45,8 +45,9 @@ SHARE_OF_FILE, SHARE_OF_GENES = 0.1, 0.01
 @checked_dataclass(frozen=True, config=STRICT)
 class StreamSpec:
     """What a stream is. `size`: facts of an add; None: the snapshots of the dataset. `first`: the
-    share of a file that is learned first. `facts`: the most facts of genes. `place`: where the data
-    is, which does not make another stream."""
+    share of a file that is learned first. `facts`: the most facts of genes. `retract`: how many
+    earlier facts an add retracts, as a share of its own. `place`: where the data is, which does not
+    make another stream."""
 
     name: str
     kind: Literal["dataset", "genes", "file"]
@@ -54,6 +55,7 @@ class StreamSpec:
     size: int | None = SIZE
     first: float = 0.5
     facts: int | None = None
+    retract: float = 0.0
     place: str | None = field(default=None, compare=False)
 
 
@@ -66,6 +68,8 @@ class Stream:
     held_out   (m, 3): facts that are never added
     evaluable  (m,): after so many adds all three names of a held-out fact are known; ascending
     known      (k, 3): all facts, also those of other splits, to filter ranks
+    retracted  (r,): places of the facts that are retracted, in order
+    retracted_ends  (adds + 1,): retracted[: retracted_ends[k]] are those of the first k adds
     """
 
     name: str
@@ -76,6 +80,8 @@ class Stream:
     held_out: Facts
     evaluable: Ints
     known: Facts
+    retracted: Ints
+    retracted_ends: Ints
 
     @property
     def num_adds(self) -> int:
@@ -87,9 +93,21 @@ class Stream:
         start = self.ends[add - 1] if add else 0
         return list(self.vocabulary.named(self.facts[start : self.ends[add]].tolist()))
 
+    def retractions(self, add: int) -> list[Triple]:
+        """The facts that an add retracts, by name; the first batch retracts none."""
+        start = self.retracted_ends[add - 1] if add else 0
+        gone = self.retracted[start : self.retracted_ends[add]]
+        return list(self.vocabulary.named(self.facts[gone].tolist()))
+
+    def removed(self, adds: int) -> Facts:
+        """The facts that so many adds have retracted."""
+        return self.facts[self.retracted[: self.retracted_ends[adds]]]
+
     def so_far(self, adds: int) -> list[Triple]:
-        """All facts of the first batch and of so many adds, by name."""
-        return list(self.vocabulary.named(self.facts[: self.ends[adds]].tolist()))
+        """All facts of the first batch and of so many adds that are not retracted, by name."""
+        kept = np.ones(self.ends[adds], dtype=np.bool_)
+        kept[self.retracted[: self.retracted_ends[adds]]] = False
+        return list(self.vocabulary.named(self.facts[: self.ends[adds]][kept].tolist()))
 
     def evaluated(self, adds: int) -> Facts:
         """The held-out facts whose names are known after so many adds, the oldest first."""
@@ -100,32 +118,51 @@ class Stream:
         digest = hashlib.sha256()
         for names in self.vocabulary.to_json().values():
             digest.update("\n".join(names).encode())
-        for array in (self.facts, self.ends, self.held_out, self.evaluable, self.known):
+        arrays: list[NDArray[Any]] = [
+            self.facts,
+            self.ends,
+            self.held_out,
+            self.evaluable,
+            self.known,
+        ]
+        if len(self.retracted):
+            arrays += [self.retracted, self.retracted_ends]
+        for array in arrays:
             digest.update(len(array).to_bytes(8, "little") + array.tobytes())
         return digest.hexdigest()
 
 
 def named_streams(
-    names: Sequence[str], data: Path | None, genes: Path | None, genes_facts: int | None
+    names: Sequence[str],
+    data: Path | None,
+    genes: Path | None,
+    genes_facts: int | None,
+    retract: float = 0.0,
 ) -> list[StreamSpec]:
     """The streams of these names: a dataset, NAME:SIZE, or genes."""
     specs = []
     for name in names:
         if name == GENES:
             folder = str(genes_folder(data, genes))
-            specs.append(StreamSpec(GENES, "genes", GENES, facts=genes_facts, place=folder))
+            title = _titled(GENES, retract)
+            specs.append(StreamSpec(title, "genes", GENES, SIZE, 0.5, genes_facts, retract, folder))
             continue
         match = re.fullmatch(r"(.+):([1-9]\d*)", name)
         source, size = (match[1], int(match[2])) if match else (name, _usual_size(name))
-        title = short_name(source) + (f"-{size}" if match else "")
+        title = _titled(short_name(source) + (f"-{size}" if match else ""), retract)
         place = None if data is None else str(data)
-        specs.append(StreamSpec(title, "dataset", source, size, place=place))
+        specs.append(StreamSpec(title, "dataset", source, size, retract=retract, place=place))
     return specs
 
 
-def file_stream(file: Path, first: float, size: int) -> StreamSpec:
+def _titled(name: str, retract: float) -> str:
+    return f"{name}-retract-{100 * retract:g}" if retract else name
+
+
+def file_stream(file: Path, first: float, size: int, retract: float = 0.0) -> StreamSpec:
     """The stream of a file of facts."""
-    return StreamSpec(file.name.partition(".")[0], "file", file.name, size, first, None, str(file))
+    title = _titled(file.name.partition(".")[0], retract)
+    return StreamSpec(title, "file", file.name, size, first, None, retract, str(file))
 
 
 def genes_folder(data: Path | None, given: Path | None) -> Path:
@@ -286,7 +323,37 @@ def _stream(
     places = places[at[places] < len(ends)]
     if not len(places):
         raise DataError(f"{spec.name}: no held-out fact has names that are known; give more facts")
-    return Stream(spec.name, note, vocabulary, facts, ends, held[places], at[places], known)
+    gone, gone_ends = _retracted(facts, ends, vocabulary, spec.retract)
+    if len(gone):
+        note += f"; each retracts earlier facts, {100 * spec.retract:g} % as many"
+    return Stream(
+        spec.name,
+        note,
+        vocabulary,
+        facts,
+        ends,
+        held[places],
+        at[places],
+        known,
+        gone,
+        gone_ends,
+    )
+
+
+def _retracted(facts: Facts, ends: Ints, vocabulary: Vocabulary, share: float) -> tuple[Ints, Ints]:
+    """Places of the facts that each add retracts, and their ends: of all facts of earlier batches
+    that are not retracted yet, those with the least hash."""
+    sizes = np.round(share * np.diff(ends, prepend=ends[0])).astype(np.int64)
+    counts = np.cumsum(sizes)
+    if not share:
+        return np.empty(0, np.int64), counts
+    hashes = np.array([_hash("\t".join(fact)) for fact in vocabulary.named(facts.tolist())])
+    gone: list[int] = []
+    for add in range(1, len(ends)):
+        order = np.argsort(hashes[: ends[add - 1]], kind="stable")
+        fresh = order[~np.isin(order, gone)]
+        gone += fresh[: sizes[add]].tolist()
+    return np.array(gone, dtype=np.int64), counts
 
 
 def _evaluable(facts: Facts, ends: Ints, held: Facts, vocabulary: Vocabulary) -> Ints:
