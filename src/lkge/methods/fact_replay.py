@@ -39,9 +39,9 @@ class FactReplayConfig(MethodConfig):
         0.1, "An update is small below so many new facts for each known one.", ge=0
     )
     update_epochs: int = setting(3, "Epochs of a small update, at least.", ge=1)
-    min_update_steps: int = setting(20, "Steps of a small update, at least.", ge=1)
+    min_update_steps: int = setting(6, "Steps of a small update, at least.", ge=1)
     update_steps_per_epoch: int = setting(
-        8, "Steps of an epoch of a small update, at least, unless batches become too small.", ge=1
+        2, "Steps of an epoch of a small update, at least, unless batches become too small.", ge=1
     )
     update_step_size: float = setting(
         0.33, "The learning rate of a small update, as a share of training.learning_rate.", gt=0
