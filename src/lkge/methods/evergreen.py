@@ -250,7 +250,7 @@ class Evergreen(CountingMethod):
     def patience(self, snapshot: Snapshot) -> int:
         """More where epochs are short; but not in an update of a few rows."""
         given, edges = self.run.training.patience, 2 * len(snapshot.train)
-        if self._is_small_update:
+        if self._fact_replay is not None and not len(self.validation(snapshot)):
             return self.max_epochs(snapshot)
         if not edges or (self.config.memory == "none" and num_facts(self._past)):
             return given
@@ -259,9 +259,10 @@ class Evergreen(CountingMethod):
 
     def validation(self, snapshot: Snapshot) -> Facts:
         """A sample of the validation facts, the same in every epoch."""
-        if self._is_small_update:
-            return no_facts()
         facts, most = super().validation(snapshot), self.config.max_validation_facts
+        few = len(facts) < self.config.min_stopping_facts
+        if self._is_small_update or (self.uses_history and few):
+            return no_facts()
         if len(facts) <= most:
             return facts
         generator = self.stream(purposes.VALIDATE, snapshot.index)

@@ -6,8 +6,10 @@ update trains for a fixed number of epochs, with a smaller step size, on the new
     a sample of all known facts, `replayed_per_new` for each new one;
     where facts were retracted, known facts of the entities that they name.
 
-A larger update trains on all known facts, with early stopping, as a first snapshot does. Small
-updates add up: when their facts are more than `consolidate_after` times the known ones, a
+A larger update trains on all known facts, as a first snapshot does: with early stopping, unless
+there are too few validation facts to stop by.
+
+Small updates add up: when their facts are more than `consolidate_after` times the known ones, a
 *consolidation* trains on all known facts for `consolidation_epochs`. So the cost of a new fact is
 bounded, whatever the size of the graph: about replayed_per_new · update_epochs +
 consolidation_epochs / consolidate_after known facts.
@@ -45,6 +47,9 @@ class FactReplayConfig(MethodConfig):
     )
     update_step_size: float = setting(
         0.33, "The learning rate of a small update, as a share of training.learning_rate.", gt=0
+    )
+    min_stopping_facts: int = setting(
+        50, "A large update with fewer validation facts trains all its epochs.", ge=0
     )
     consolidate_after: float = setting(
         0.05, "Consolidate after so many facts of small updates for each known one; 0: never.", ge=0

@@ -56,7 +56,7 @@ class StoreConfig:
     hold_out_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.02
     """The fraction of new facts that is not trained on: one half for validation, one half for the
     hold-out set."""
-    min_validation_facts: Count = 50
+    min_validation_facts: Count = 5
     """If one half has fewer facts, all go to the hold-out set: their MRR would be chance."""
     subgraph_entities: Count = 3_000
     """Old entities that are sampled for the subgraph of an update, at least."""
