@@ -294,8 +294,9 @@ def version_grid(record: records.VersionRecord) -> grids.Grid:
         "facts": f"{text.count(record.facts)} new{gone}{known}",
         "entities": _grown(record.new_entities, record.entities - record.removed),
         "relations": _grown(record.new_relations, record.relations),
-        "MRR of new facts": text.number(record.mrr_new),
-        "MRR of old facts": old_mrr(record),
+        "MRR of added facts": text.number(record.mrr_new),
+        "MRR of kept facts": old_mrr(record),
+        **({"MRR of removed facts": _removed_mrr(record)} if record.residue.facts else {}),
         "health": health_note(record),
         "drift": f"{text.number(record.drift)}, {text.count(record.touched)} old rows moved",
         "time": f"{text.duration(record.seconds)}, {text.count(record.epochs)} epochs",
@@ -311,6 +312,12 @@ def old_mrr(record: records.VersionRecord) -> str:
     after = text.number(record.mrr_old)
     before = record.mrr_old_before
     return after if math.isnan(before) else f"{text.number(before)} → {after}"
+
+
+def _removed_mrr(record: records.VersionRecord) -> str:
+    """MRR of retracted facts, when they were known and now."""
+    before, now = record.residue.mrr_before, record.residue.mrr
+    return f"{text.number(before)} → {text.number(now)}"
 
 
 def health_note(record: records.VersionRecord) -> str:
