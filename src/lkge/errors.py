@@ -46,6 +46,10 @@ class DamagedFile(RunError):
     """A file does not have the digest that its manifest promises."""
 
 
+class NewerFormat(RunError):
+    """A file was written by a newer release. It is not damaged, and nothing repairs it."""
+
+
 class StoreLocked(RunError):
     """Another process is writing to a living graph; the message names it."""
 

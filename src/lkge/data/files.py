@@ -140,7 +140,7 @@ def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
     system releases the lock when the process ends or crashes.
     """
     with as_run_error(path):
-        lock = path.open("a", encoding="utf-8")
+        lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

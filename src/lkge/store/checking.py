@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lkge.data.files import LEFTOVER, as_run_error, sync_folder
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames, require_fit, stored_array
-from lkge.errors import DamagedFile, LkgeError, RunError
+from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
 from lkge.store import records, versions
 from lkge.store.arrays import checksum_of, mapped
 from lkge.store.holdout import RETRACTED, HoldOut
@@ -82,6 +82,8 @@ def repair(store: Store) -> list[str]:
 def _root_damage(store: Store) -> Iterator[Damage]:
     try:
         _ = store.config, store.options
+    except NewerFormat:
+        raise
     except LkgeError as error:
         yield _damage(store.folder / STORE, error)
     try:
@@ -105,6 +107,8 @@ def _version_damage(store: Store, version: int) -> list[Damage]:
     folder = store.folder_of(version)
     try:
         manifest = store.manifest(version)
+    except NewerFormat:
+        raise
     except RunError as error:
         found = [_damage(folder / MANIFEST, error, version)]
     else:

@@ -6,6 +6,7 @@ name, its type and that none is missing or unknown. A float that is nan is null 
 
 import json
 import math
+import re
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from lkge.data.files import as_run_error
-from lkge.errors import DamagedFile, RunError
+from lkge.errors import DamagedFile, NewerFormat
 from lkge.evaluation.results import nan_to_none
 from lkge.store.calibration import Calibration
 from lkge.training.checkpoint import read_checked_json, write_checked_json
@@ -81,6 +82,10 @@ class StoreConfig:
     """Retracted facts that are still ranked in later versions, at most."""
     seconds_between_checkpoints: Annotated[float, Field(ge=0)] = 5.0
     """Between two checkpoints of an update in training."""
+
+
+PLAIN_NAME = re.compile(r"[a-z_]+\.(safetensors|json)", re.ASCII)
+"""Names of files that a manifest may have: they stay in the folder of the version."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -195,6 +200,9 @@ class Manifest:
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in self.files:
+            if not PLAIN_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of a file of a version")
         if [record.version for record in self.log] != list(range(self.version + 1)):
             raise ValueError(f"the log must go from version 0 to {self.version} without a gap")
 
@@ -235,10 +243,13 @@ def read_record(path: Path, kind: type[Record]) -> Record:
         match tree.pop("format", None):
             case 1:
                 tree = {OLD_FIELDS.get(name, name): value for name, value in tree.items()}
-            case other if other != FORMAT:
-                raise RunError(
-                    f"{path}: written in format {other!r}; use the release that wrote it"
+            case int(other) if other > FORMAT:
+                raise NewerFormat(
+                    f"{path}: written in format {other} by a newer release; upgrade lkge, "
+                    f"which reads formats up to {FORMAT} here"
                 )
+            case other if other != FORMAT:
+                raise DamagedFile(f"{path}: written in format {other!r}")
         return from_json(kind, tree)
     except (DamagedFile, ValueError) as error:
         raise DamagedFile(f"{path}: damaged; {REMEDY}") from error

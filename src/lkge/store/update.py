@@ -198,7 +198,7 @@ class Update:
             review=self.review,
             history=self.history(pool, subgraph),
         )
-        epochs = trainer.run(self.checkpoints.load()).epochs
+        epochs = trainer.run(self.checkpoints.load_or_remove()).epochs
         seconds = time.perf_counter() - started
         tensors = learned_tensors(model, method)
         trainable = self.reader.num_facts - len(self._excluded(split))

@@ -20,6 +20,7 @@ import dataclasses
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +29,7 @@ from typing import Any, Self, TypeVar
 from lkge.config import RunConfig
 from lkge.configure import from_tree
 from lkge.data import files as disk
-from lkge.errors import DamagedFile, LkgeError, RunError
+from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
 from lkge.store import records
 from lkge.store.arrays import Arrays, write_arrays
 from lkge.store.records import Manifest, Options
@@ -42,6 +43,8 @@ MANIFEST, BATCH = "manifest.json", "batch.json"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE = (
     f"{name}.safetensors" for name in ("model", "inference", "names", "known", "hold_out")
 )
+OWN = (STORE, VERSIONS, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK)
+"""What is in the folder of a store and must not be a link."""
 OLD_FILES = {"answering.safetensors": INFERENCE, "exam.safetensors": HOLD_OUT_FILE}
 """File name in a version that release 0.1 wrote → its name now."""
 ENTITY, RELATION = "entity", "relation"
@@ -61,6 +64,12 @@ class Store:
         self.folder_of_versions, self.inbox = self.folder / VERSIONS, self.folder / INBOX
         if not self.folder_of_versions.is_dir():
             raise RunError(f"{folder}: not a store: no versions there; make one with `lkge init`")
+        for name in OWN:
+            if (self.folder / name).is_symlink():
+                raise RunError(
+                    f"{self.folder / name}: a symbolic link, and what is behind it is not of this "
+                    "store; remove the link"
+                )
 
     @classmethod
     def create(
@@ -143,11 +152,16 @@ class Store:
         return manifest
 
     def is_whole(self, version: int) -> bool:
-        """Whether the manifest is intact and all files have their sizes; no file is read."""
+        """Whether the manifest is intact and all files are there, no links, with their sizes; no
+        file is read. NewerFormat if a newer release wrote it."""
         folder = self.folder_of(version)
         try:
+            if folder.is_symlink():
+                return False
             files = self.manifest(version).files.items()
-            return all((folder / name).stat().st_size == file.bytes for name, file in files)
+            return all(_is_file_of_size(folder / name, file.bytes) for name, file in files)
+        except NewerFormat:
+            raise
         except (OSError, RunError):
             return False
 
@@ -248,6 +262,11 @@ class Store:
             return created_time(self.manifest(version).log[-1].created)
         except RunError:
             return None
+
+
+def _is_file_of_size(path: Path, size: int) -> bool:
+    found = path.lstat()
+    return stat.S_ISREG(found.st_mode) and found.st_size == size
 
 
 def _read(path: Path) -> bytes:

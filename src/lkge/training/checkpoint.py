@@ -19,7 +19,7 @@ import safetensors.torch
 from torch import Tensor
 
 from lkge.data.files import sync_folder, write_bytes_atomically, write_text_atomically
-from lkge.errors import DamagedFile, RunError
+from lkge.errors import DamagedFile, LkgeError, RunError
 
 MANIFEST = "manifest.json"
 CHECKSUM, OLD_CHECKSUM = "checksum", "seal"
@@ -76,12 +76,24 @@ class Checkpoints:
         manifest = read_checked_json(self._manifest)
         if manifest.get("format") != FORMAT:
             raise RunError(f"{self._manifest}: written in another format; start a new run")
-        self._files, self._serial = manifest["files"], manifest["serial"]
+        try:
+            self._files, self._serial = manifest["files"], manifest["serial"]
+            progress = manifest["progress"]
+        except KeyError as error:
+            raise DamagedFile(f"{self._manifest}: damaged, it has no {error}") from error
         parts = {
             part: read_tensors(self.folder / entry["name"], entry["sha256"])
             for part, entry in self._files.items()
         }
-        return Saved(parts.get("start", {}), parts.get("epoch"), manifest["progress"])
+        return Saved(parts.get("start", {}), parts.get("epoch"), progress)
+
+    def load_or_remove(self) -> Saved | None:
+        """The last complete checkpoint. One that cannot be read is removed."""
+        try:
+            return self.load()
+        except LkgeError:
+            self.remove()
+            return None
 
     def remove(self) -> None:
         """Remove the checkpoint; the manifest first, so that it never names a missing file."""

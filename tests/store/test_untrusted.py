@@ -1,0 +1,146 @@
+"""Folders that a newer release wrote, that point outside, or whose checkpoint is damaged."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lkge
+from lkge.errors import DamagedFile, NewerFormat, RunError
+from lkge.store.checking import check, repair
+from lkge.store.graph import LivingGraph
+from lkge.store.records import FORMAT
+from lkge.store.versions import Store
+from lkge.training.checkpoint import Checkpoints, read_checked_json, write_checked_json
+
+FACTS = [(f"n{n}", "r", f"n{n * n % 17}") for n in range(60)]
+QUICK = {"dim": 8, "max_epochs": 2, "backend": "torch"}
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> LivingGraph:
+    graph = lkge.init(tmp_path / "KG", **QUICK)  # type: ignore[arg-type]
+    graph.add(FACTS)
+    return graph
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def rewrite(manifest: Path, **changes: object) -> None:
+    """Change a file and give it the right checksum."""
+    write_checked_json(manifest, read_checked_json(manifest) | changes)
+
+
+@pytest.mark.parametrize("file", ["store.json", "versions/000001/manifest.json"])
+def test_what_a_newer_release_wrote_is_refused_and_not_repaired(
+    graph: LivingGraph, file: str
+) -> None:
+    folder, store = graph.store.folder, graph.store
+    rewrite(folder / file, format=FORMAT + 1)
+    before = contents(folder)
+    with pytest.raises(NewerFormat, match="by a newer release; upgrade lkge"):
+        check(store)
+    with pytest.raises(NewerFormat):
+        repair(store)
+    with pytest.raises(NewerFormat):
+        LivingGraph(folder).add([("a", "r", "b")])
+    assert {path: data for path, data in contents(folder).items() if path in before} == before
+
+
+@pytest.mark.parametrize("name", ["/etc/model.safetensors", "../../x.json", "a/b.json", "x.pickle"])
+def test_a_manifest_names_files_of_its_own_folder_only(
+    graph: LivingGraph, tmp_path: Path, name: str
+) -> None:
+    foreign = tmp_path / "x.json"
+    foreign.write_text("mine", encoding="utf-8")
+    manifest = graph.store.folder_of(1) / "manifest.json"
+    files = read_checked_json(manifest)["files"]
+    rewrite(manifest, files=files | {name: {"sha256": "0" * 64, "bytes": 4}})
+    with pytest.raises(DamagedFile):
+        graph.store.manifest(1)
+    repair(graph.store)
+    assert foreign.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", ["inbox", "learning", "versions", "damaged", "store.json"])
+def test_a_link_in_the_folder_of_a_store_is_refused(
+    graph: LivingGraph, tmp_path: Path, name: str
+) -> None:
+    place, elsewhere = graph.store.folder / name, tmp_path / "elsewhere"
+    if place.exists():
+        place.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    place.symlink_to(elsewhere)
+    with pytest.raises(RunError, match="a symbolic link"):
+        lkge.open(graph.store.folder)
+
+
+@pytest.mark.parametrize("name", ["writer.lock", "inbox.lock"])
+def test_a_link_in_place_of_a_lock_is_not_followed(
+    graph: LivingGraph, tmp_path: Path, name: str
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.write_text("mine", encoding="utf-8")
+    lock = graph.store.folder / name
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(foreign)
+    with pytest.raises(RunError):
+        graph.add([("a", "r", "b")])
+    assert foreign.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_version_behind_a_link_is_not_whole(graph: LivingGraph, tmp_path: Path) -> None:
+    file = graph.store.folder_of(1) / "model.safetensors"
+    file.rename(tmp_path / "model")
+    file.symlink_to(tmp_path / "model")
+    assert not graph.store.is_whole(1)
+    assert Store(graph.store.folder).newest() == 0
+
+
+def damages(folder: Path) -> Iterator[None]:
+    """Damage a checkpoint in one way after the other."""
+    manifest, (tensors,) = folder / "manifest.json", folder.glob("epoch-*.safetensors")
+    whole, data = read_checked_json(manifest), tensors.read_bytes()
+    tensors.write_bytes(data[: len(data) // 2])
+    yield
+    tensors.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    yield
+    tensors.unlink()
+    yield
+    manifest.write_text("{", encoding="utf-8")
+    yield
+    for part in ("files", "progress", "serial"):
+        write_checked_json(manifest, {name: whole[name] for name in whole if name != part})
+        yield
+    write_checked_json(manifest, whole | {"format": 99})
+    yield
+    manifest.write_text(json.dumps([]), encoding="utf-8")
+    yield
+
+
+def test_a_damaged_checkpoint_is_as_none(graph: LivingGraph, tmp_path: Path) -> None:
+    """The next add trains anew, with the same result."""
+    store = graph.store
+    plain = lkge.init(tmp_path / "plain", **QUICK)  # type: ignore[arg-type]
+    plain.add(FACTS)
+    plain.add([("a", "r", "n1")])
+    for number in range(9):
+        folder = store.folder / "learning" / f"{graph.version:06}-{number:08}-add"
+        tensors = {"tables.entity": plain.reader.predictor.entity[:3]}  # type: ignore[attr-defined]
+        Checkpoints(folder).save_epoch(tensors, {"course": {"epochs": 1}})
+        every = damages(folder)
+        for _ in range(number + 1):
+            next(every, None)
+        assert Checkpoints(folder).load_or_remove() is None
+        assert not folder.exists()
+    folder = store.folder / "learning" / f"{graph.version:06}-{2:08}-add"
+    Checkpoints(folder).save_epoch(tensors, {"course": {}})
+    next(damages(folder))
+    graph.add([("a", "r", "n1")])
+    found, wanted = (each.reader.model_arrays["tables.entity"] for each in (graph, plain))
+    assert np.array_equal(found, wanted)
