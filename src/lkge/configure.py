@@ -37,7 +37,6 @@ EVERGREEN: Mapping[str, Any] = {
 """Evergreen, and the base model that it is made for."""
 
 LIVING: Mapping[str, Any] = {
-    "candidate_fraction": 1.0,
     "replay_queries": 100,
     "replay_weight": 1.0,
     "memory": "facts",
