@@ -10,7 +10,7 @@ from tests.serve.helpers import BEARER, IDLE_LEARNER, TOKEN, running_client
 
 from lkge.errors import SettingsError
 from lkge.serve.app import create_app
-from lkge.serve.auth import TokenAuth, is_loopback
+from lkge.serve.auth import QUESTIONS, TokenAuth, is_loopback
 from lkge.serve.errors import PROBLEM, HTTPProblem
 from lkge.serve.limits import Limits
 
@@ -52,6 +52,23 @@ def test_writing_needs_the_token(given: str) -> None:
     with pytest.raises(HTTPProblem) as refused:
         auth().check("POST", "/facts", given)
     assert refused.value.problem.status == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/new-route"), ("POST", "/facts/"), ("PUT", "/predict"), ("DELETE", "/jobs/1")],
+)
+def test_a_request_that_is_not_known_to_read_needs_the_token(method: str, path: str) -> None:
+    with pytest.raises(HTTPProblem) as refused:
+        auth().check(method, path, "")
+    assert refused.value.problem.status == 401
+
+
+def test_each_post_route_that_needs_no_token_is_a_question(learned: Path) -> None:
+    paths = create_app(learned, token=TOKEN).openapi()["paths"]
+    posts = {path for path, operations in paths.items() if "post" in operations}
+    assert posts >= QUESTIONS
+    assert posts - QUESTIONS == {"/facts", "/edit", "/relearn"}
 
 
 def test_on_loopback_the_token_allows_writing_and_reading_needs_none() -> None:

@@ -9,7 +9,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lkge.serve.errors import HTTPMiddleware, HTTPProblem
 
-WRITE_ROUTES = frozenset({("POST", "/facts"), ("POST", "/edit"), ("POST", "/relearn")})
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+QUESTIONS = frozenset({"/predict", "/predict/batch", "/similar", "/score"})
+"""Paths to which a POST writes nothing. Every other request that is not `READING` is a write."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -34,7 +36,7 @@ def is_loopback(host: str) -> bool:
 class TokenAuth(HTTPMiddleware):
     """Checks the token.
 
-    Write routes need `Authorization: Bearer TOKEN`; without a token the service is read-only.
+    Writes need `Authorization: Bearer TOKEN`; without a token the service is read-only.
     Read routes need the token if `open_reading` is false; a browser may send it as the password
     of basic authentication, with any user name.
     """
@@ -53,7 +55,7 @@ class TokenAuth(HTTPMiddleware):
         scheme, _, credentials = authorization.partition(" ")
         is_bearer = scheme.lower() == "bearer" and self._is_token(credentials.strip())
         is_basic = scheme.lower() == "basic" and self._is_token(_password(credentials))
-        if (method, path) in WRITE_ROUTES:
+        if method not in READING and not (method == "POST" and path in QUESTIONS):
             if self._token is None:
                 raise HTTPProblem(403, "this service was started without a token: it is read-only")
             if not is_bearer:
