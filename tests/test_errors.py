@@ -7,6 +7,7 @@ from lkge.errors import (
     DamagedFile,
     DataError,
     LkgeError,
+    NewerFormat,
     RunError,
     SettingsError,
     StoreLocked,
@@ -20,7 +21,7 @@ def test_the_tree() -> None:
         LkgeError: (Exception,),
         **dict.fromkeys((DataError, SettingsError, RunError), (LkgeError,)),
         UnknownName: (DataError,),
-        **dict.fromkeys((DamagedFile, StoreLocked), (RunError,)),
+        **dict.fromkeys((DamagedFile, NewerFormat, StoreLocked), (RunError,)),
     }
 
 

@@ -13,6 +13,7 @@ PUBLIC = {
     "GrowingGraph",
     "LivingGraph",
     "LkgeError",
+    "NewerFormat",
     "Results",
     "Run",
     "RunConfig",
