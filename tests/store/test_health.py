@@ -120,7 +120,8 @@ def of(
     facts = np.zeros((len(values), 3), np.int32)
     hold_out = HoldOut.unranked(facts, 1).with_values(last=values)
     rest = [NOTHING] * 2
-    return Quality(hold_out, HoldOut(), quality, {}, quality, *rest, residue, residue_error)
+    sets, measured = (hold_out, HoldOut(), quality, {}, quality), (residue, residue_error)
+    return Quality(*sets, *rest, *measured, mrr_new=0.5, mrr_by_version={}, candidates=9)
 
 
 def fallen(share: float, facts: int = 100, error: float = 0.001) -> Comparison:

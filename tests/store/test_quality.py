@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tests.backends.made import NUMBA
+from tests.store.living import made, ring
 
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, no_facts, with_inverses
@@ -224,3 +226,16 @@ def test_the_sample_of_a_graph_is_the_beginning_of_that_of_a_larger_one() -> Non
     for entities in (1_000, 5_000, 40_000):
         assert np.array_equal(stable_sample(entities, 1_000), large[large < entities])
     assert len(large) == pytest.approx(1_000 * (1 + np.log(100)), rel=0.05)
+
+
+def test_the_mean_of_each_version_and_of_the_newest(tmp_path: Path) -> None:
+    graph = made(tmp_path / "KG")
+    graph.add(ring(0, 20), valid=0.4)
+    record = graph.add(ring(20, 40), valid=0.4)
+    hold_out = graph.reader.hold_out
+    assert record.row.keys() == {"1", "2"}
+    for version, mrr in record.row.items():
+        assert mrr == pytest.approx(hold_out.last[hold_out.since == int(version), 0].mean())
+    assert (record.mrr_old, record.mrr_new) == (record.row["1"], record.row["2"])
+    assert record.mrr_old_before == graph.log()[1].row["1"]
+    assert record.candidates == record.entities

@@ -16,10 +16,11 @@ from lkge.data.snapshots import Facts, no_facts
 from lkge.methods import method_named
 from lkge.store import records
 from lkge.store.inbox import FactBatch
+from lkge.store.quality import Quality
 from lkge.store.reader import Reader
 from lkge.store.records import VersionRecord
 from lkge.store.subgraph import Subgraph, whole_graph
-from lkge.store.update import Evaluation, Update, UpdateResult
+from lkge.store.update import Update, UpdateResult
 from lkge.store.update_split import UpdateSplit
 
 
@@ -83,7 +84,7 @@ class Consolidation(Update):
         return np.empty(0, np.int64)
 
     def record(
-        self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, evaluation: Evaluation
+        self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, measured: Quality
     ) -> VersionRecord:
         """Step 7: the line of the log; no fact is new."""
-        return dataclasses.replace(super().record(split, result, known, evaluation), facts=0)
+        return dataclasses.replace(super().record(split, result, known, measured), facts=0)

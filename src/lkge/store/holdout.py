@@ -14,13 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.known_facts import KnownFacts
 from lkge.data.names import require_fit
-from lkge.data.snapshots import Facts, among, no_facts, with_inverses
-from lkge.models.predictor import Predictor, View
+from lkge.data.snapshots import Facts, among, no_facts
 from lkge.store.subgraph import Subgraph
 
-Reciprocals = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -186,28 +183,6 @@ def sample_candidates(
         drawn = generator.choice(num_entities, size, replace=False, shuffle=False)
     ids = np.setdiff1d(np.union1d(drawn, facts[:, (0, 2)].ravel()), removed).astype(np.int64)
     return Subgraph(ids, len(ids))
-
-
-def reciprocal_ranks(
-    predictor: Predictor, candidates: Subgraph, facts: Facts, answers: KnownFacts
-) -> Reciprocals:
-    """1/rank of each fact, the mean over its two queries, (k,). `predictor` has the rows of
-    `candidates` only, under their local ids."""
-    if not len(facts):
-        return np.empty(0)
-    known = KnownFacts.build([candidates.known_facts(answers, facts)])
-    everyone = View(len(candidates), until=0)
-    ranks = predictor.ranks(with_inverses(candidates.local(facts)), [everyone], known)
-    reciprocals: Reciprocals = (1 / ranks[:, 0]).reshape(2, -1).mean(axis=0)
-    return reciprocals
-
-
-def mean_by_version(hold_out: HoldOut, reciprocals: Reciprocals) -> dict[str, float]:
-    """The MRR of the hold-out facts of each version."""
-    return {
-        str(version): float(reciprocals[hold_out.since == version].mean())
-        for version in np.unique(hold_out.since)
-    }
 
 
 def mean_drift(before: torch.Tensor, after: torch.Tensor) -> float:

@@ -41,6 +41,10 @@ class Ranker(Protocol):
     def num_entities(self) -> int:
         """How many entities it knows."""
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether `over` can leave entities out; otherwise it needs all of them."""
+
     def over(self, candidates: Subgraph) -> Predictor:
         """The predictor of these entities."""
 
@@ -48,7 +52,13 @@ class Ranker(Protocol):
 @dataclass(frozen=True)
 class Quality:
     """The hold-out set and the tracked retracted facts with their new values, and what a record
-    says of them."""
+    says of them.
+
+    mrr_new         MRR of the hold-out facts of this version
+    mrr_by_version  MRR of the hold-out facts of each version, by version
+    candidates      entities that the facts of this version were ranked among
+    residue_error   standard error of the mean 1/rank of the retracted facts
+    """
 
     hold_out: HoldOut
     retracted: HoldOut
@@ -59,7 +69,9 @@ class Quality:
     untouched_facts: Comparison
     residue: Comparison
     residue_error: float
-    """Standard error of the mean 1/rank of the retracted facts."""
+    mrr_new: float
+    mrr_by_version: dict[str, float]
+    candidates: int
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of the file of the hold-out set."""
@@ -79,11 +91,9 @@ def measured(
 ) -> Quality:
     """Rank all facts under the new version. `models` and `known` are those of the last version and
     of the new one. Facts that no earlier version ranked are ranked under the last one first."""
-    ranked = [
-        _ranked(each, version, models, known, config.evaluation_candidates // 2)
-        for each in (hold_out, retracted)
-    ]
-    (hold_out, now), (retracted, gone_now) = ranked
+    size = config.evaluation_candidates // 2
+    hold_out, now = _ranked(hold_out, version, models, known, size)
+    retracted, gone_now = _ranked(retracted, version, models, known, size)
     old = hold_out.since < version
     is_touched = hold_out.has_entity(touched)
     since_baseline = compared(hold_out.baseline[old], now[old])
@@ -110,6 +120,9 @@ def measured(
         without_touched,
         residue=compared(retracted.baseline, gone_now),
         residue_error=_error(gone_now[:, 0]),
+        mrr_new=compared(now[~old], now[~old]).mrr,
+        mrr_by_version=_mean_by_version(hold_out.since, now[:, 0]),
+        candidates=len(_sample(models[1], size)),
     )
 
 
@@ -198,10 +211,19 @@ def _values(
 ) -> Values:
     if not len(facts):
         return np.empty((0, 2))
-    ids = np.union1d(stable_sample(model.num_entities, size), facts[:, (0, 2)]).astype(np.int64)
+    ids = np.union1d(_sample(model, size), facts[:, (0, 2)]).astype(np.int64)
     candidates = Subgraph(ids, len(ids))
     answers = candidates.known_facts(known, facts)
     return values_of(model.over(candidates), candidates, facts, entities, answers)
+
+
+def _sample(model: Ranker, size: int) -> NDArray[np.int64]:
+    """The entities that facts are ranked among."""
+    return stable_sample(model.num_entities, size if model.has_rows else model.num_entities)
+
+
+def _mean_by_version(since: NDArray[np.int32], values: NDArray[np.float64]) -> dict[str, float]:
+    return {str(version): float(values[since == version].mean()) for version in np.unique(since)}
 
 
 def _error(values: NDArray[np.float64]) -> float:

@@ -63,6 +63,8 @@ class StoreConfig:
     """Old entities that are sampled for the subgraph of an update, at least."""
     subgraph_entities_per_fact: Count = 3
     """Old entities that are sampled for each fact of a large update."""
+    calibrate_after: Annotated[float, Field(ge=0)] = 0.01
+    """Plausibility is calibrated again after so many new and retracted facts for each known one."""
     hold_out_facts: Count = 2_000
     """Facts of the hold-out set, at most."""
     calibration_facts: Count = 500
@@ -188,7 +190,7 @@ class VersionRecord:
 class Manifest:
     """A version: the last batch that was learned, settings, the calibration, checksums of
     its files, the log up to this version, how many updates (or snapshots of a run) its model has
-    learned, and which code made it."""
+    learned, how many facts changed since the calibration was fitted, and which code made it."""
 
     version: int
     last_batch: int
@@ -197,6 +199,7 @@ class Manifest:
     files: dict[str, FileChecksum] = field(default_factory=dict)
     log: tuple[VersionRecord, ...] = ()
     updates: int = 0
+    facts_since_calibration: Count = 0
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -21,9 +21,10 @@ from lkge.models.model import HOLD_OUT, Model
 from lkge.models.parameters import host
 from lkge.store import records
 from lkge.store.inbox import FactBatch
+from lkge.store.quality import Quality
 from lkge.store.reader import Reader
 from lkge.store.subgraph import Subgraph, whole_graph
-from lkge.store.update import Evaluation, Start, Update, UpdateResult
+from lkge.store.update import Start, Update, UpdateResult
 from lkge.store.update_split import UpdateSplit, held_out
 from lkge.store.versions import LEARNING
 from lkge.training.checkpoint import Checkpoints
@@ -78,10 +79,10 @@ class Relearn(Update):
         return np.empty(0, np.int64)
 
     def record(
-        self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, evaluation: Evaluation
+        self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, measured: Quality
     ) -> records.VersionRecord:
         """Step 7: nothing is new. Rows that begin at random have no drift."""
-        record = super().record(split, result, known, evaluation)
+        record = super().record(split, result, known, measured)
         return dataclasses.replace(record, facts=0, batch=0, drift=math.nan, full=True)
 
 

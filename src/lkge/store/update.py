@@ -6,13 +6,12 @@ The steps, in order (`Update.run`):
     2 choose     known facts to replay, and the subgraph: the rows that training needs
     3 train      the subgraph
     4 merge      the trained rows into the tables of the whole graph
-    5 evaluate   the hold-out facts, under the new version and under the last one
-    6 calibrate  places in lists to plausibilities
+    5 evaluate   the hold-out facts; the last version ranked them among the same entities
+    6 calibrate  places in lists to plausibilities, if enough facts are new
     7 record     the line of the log and the manifest
 """
 
 import dataclasses
-import math
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -31,15 +30,17 @@ from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
 from lkge.models.parameters import host, placed
 from lkge.models.predictor import Predictor, TablePredictor
 from lkge.provenance import provenance
-from lkge.store import health, holdout, quality, records, versions
+from lkge.store import health, quality, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
 from lkge.store.editing import split_edit
 from lkge.store.held_out_lists import calibrated
+from lkge.store.holdout import mean_drift, sample_candidates
 from lkge.store.inbox import FactBatch
 from lkge.store.reader import Reader, inference_tables
 from lkge.store.subgraph import Subgraph, choose_subgraph, whole_graph
 from lkge.store.update_split import UpdateSplit, split_batch
+from lkge.store.versions import ENTITY
 from lkge.training.checkpoint import Checkpoints, CheckpointSaver
 from lkge.training.events import Evaluating, Listener
 from lkge.training.trainer import Trainer, learned_tensors, restored
@@ -68,20 +69,6 @@ class UpdateResult:
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """The hold-out set; the new version's predictor over `candidates`; 1/rank of the facts of this
-    batch and of older ones, and of the older ones under the last version."""
-
-    hold_out: holdout.HoldOut
-    candidates: Subgraph
-    predictor: Predictor
-    row: dict[str, float]
-    new: holdout.Reciprocals
-    old: holdout.Reciprocals
-    old_before: holdout.Reciprocals
-
-
-@dataclasses.dataclass(frozen=True)
 class Update:
     """From a version and a batch to the next version; the same two give the same bytes."""
 
@@ -107,8 +94,8 @@ class Update:
         tables = inference_tables(result.predictor) or {}  # the predictor may have no tables
         inference = subgraph.merged_arrays(start.inference, tables, start.num_entities)
         known = self.known_answers(split)
-        evaluation = self.evaluate(split, result, inference, known)
-        measured = self.measure(split, evaluation, result, inference, known)
+        measured = self.evaluate(split, result, inference, known)
+        since = self.facts_since_calibration(split)
         files: dict[str, Arrays] = {
             versions.MODEL: model,
             versions.NAMES: split.names.arrays(),
@@ -116,13 +103,14 @@ class Update:
             versions.HOLD_OUT_FILE: measured.arrays(),
             **({versions.INFERENCE: inference} if inference else {}),
         }
-        record = self.record(split, result, known, evaluation)
+        record = self.record(split, result, known, measured)
         manifest = dataclasses.replace(
             reader.manifest,
             version=reader.version + 1,
             updates=split.index + 1,
             last_batch=self.batch.number,
-            calibration=self.calibrate(split, evaluation, known),
+            calibration=self.calibration(split, measured, result, inference, known),
+            facts_since_calibration=since if self.keeps_calibration(split) else 0,
             provenance=provenance(),
             log=(*reader.log, self.judged(record, measured)),
         )
@@ -226,67 +214,21 @@ class Update:
             known = known.without(split.retracted)
         return known.merged(split.new_facts, self.reader.version + 1)
 
-    def evaluate(
-        self, split: UpdateSplit, result: UpdateResult, inference: Arrays, known: KnownFacts
-    ) -> Evaluation:
-        """Step 5: ranks of the hold-out facts."""
-        version, total = self.reader.version + 1, split.names.num_entities
-        no_longer = np.concatenate([split.retracted, split.train, split.valid])
-        hold_out = self.reader.hold_out.without(no_longer).grown(
-            split.hold_out,
-            version,
-            self._stream(EVALUATE, 0),
-            self.store_config.hold_out_facts,
-            self.named(split),
-        )
-        candidates, predictor = whole_graph(total, total), result.predictor
-        if inference:
-            size, generator = self.store_config.evaluation_candidates, self._stream(EVALUATE, 1)
-            removed = split.names.removed
-            candidates = holdout.sample_candidates(hold_out.facts, total, generator, size, removed)
-            predictor = _over(candidates, predictor, inference[versions.ENTITY])
-        self.listener(Evaluating(split.index, 2 * len(hold_out)))
-        ranks = holdout.reciprocal_ranks(predictor, candidates, hold_out.facts, known)
-        is_new = hold_out.since == version
-        return Evaluation(
-            hold_out,
-            candidates,
-            predictor,
-            row=holdout.mean_by_version(hold_out, ranks),
-            new=ranks[is_new],
-            old=ranks[~is_new],
-            old_before=self._reciprocals_before(candidates, hold_out.facts[~is_new]),
-        )
-
-    def _reciprocals_before(self, candidates: Subgraph, facts: Facts) -> holdout.Reciprocals:
-        """1/rank of facts under the last version, among those candidates that it has."""
-        reader = self.reader
-        ids = candidates.ids[candidates.ids < reader.num_entities]
-        old, predictor = Subgraph(ids, len(ids)), reader.predictor
-        if reader.inference_arrays:
-            predictor = _over(old, predictor, reader.inference_arrays[versions.ENTITY])
-        return holdout.reciprocal_ranks(predictor, old, facts, reader.answers)
-
     def named(self, split: UpdateSplit) -> NDArray[np.int64]:
         """The entities whose facts are added or retracted."""
         facts = np.concatenate([split.new_facts, split.retracted])
         return np.unique(facts[:, (0, 2)]).astype(np.int64)
 
-    def measure(
-        self,
-        split: UpdateSplit,
-        evaluation: Evaluation,
-        result: UpdateResult,
-        inference: Arrays,
-        known: KnownFacts,
+    def evaluate(
+        self, split: UpdateSplit, result: UpdateResult, inference: Arrays, known: KnownFacts
     ) -> quality.Quality:
-        """Step 5, second part: ranks that can be compared over all versions."""
+        """Step 5: the hold-out set with the facts of this batch, ranked."""
         reader, version, config = self.reader, self.reader.version + 1, self.store_config
-        entity = inference.get(versions.ENTITY)
-        last = _Model(
-            reader.predictor, reader.inference_arrays.get(versions.ENTITY), reader.num_entities
+        named = self.named(split)
+        no_longer = np.concatenate([split.retracted, split.train, split.valid])
+        hold_out = reader.hold_out.without(no_longer).grown(
+            split.hold_out, version, self._stream(EVALUATE, 0), config.hold_out_facts, named
         )
-        new = _Model(result.predictor, entity, split.names.num_entities)
         retracted = quality.tracked(
             reader.retracted,
             split.retracted,
@@ -295,28 +237,60 @@ class Update:
             self._stream(EVALUATE, 3),
             config.tracked_retractions,
         )
+        last = _Model(reader.predictor, reader.inference_arrays.get(ENTITY), reader.num_entities)
+        new = _Model(result.predictor, inference.get(ENTITY), split.names.num_entities)
+        self.listener(Evaluating(split.index, 2 * len(hold_out)))
         return quality.measured(
-            evaluation.hold_out,
+            hold_out,
             retracted,
             version,
-            self.named(split),
+            named,
             (last, new),
             (reader.answers, known),
             config,
             new_baseline=self.kind == records.RELEARN,
         )
 
-    def calibrate(
-        self, split: UpdateSplit, evaluation: Evaluation, known: KnownFacts
+    def facts_since_calibration(self, split: UpdateSplit) -> int:
+        """Facts added and retracted since the calibration of the last version was fitted."""
+        changed = len(split.new_facts) + len(split.retracted)
+        return self.reader.manifest.facts_since_calibration + changed
+
+    def keeps_calibration(self, split: UpdateSplit) -> bool:
+        """Whether the calibration of the last version is still good: it is fitted, and few facts
+        changed since."""
+        most = self.store_config.calibrate_after * self.reader.num_facts
+        few = self.facts_since_calibration(split) < most
+        return self.kind == records.ADD and self.reader.calibration.is_known and few
+
+    def calibration(
+        self,
+        split: UpdateSplit,
+        measured: quality.Quality,
+        result: UpdateResult,
+        inference: Arrays,
+        known: KnownFacts,
     ) -> Calibration:
-        """Step 6: the calibration by the lists of the hold-out facts."""
-        candidates, total = evaluation.candidates, split.names.num_entities
-        facts, most = evaluation.hold_out.facts, self.store_config.calibration_facts
-        sample = np.sort(self._stream(EVALUATE, 2).permutation(len(facts))[:most])
-        return calibrated(evaluation.predictor, candidates, facts[sample], known, total)
+        """Step 6: the calibration by the lists of the hold-out facts, or that of the last
+        version."""
+        if self.keeps_calibration(split):
+            return self.reader.calibration
+        facts, config = measured.hold_out.facts, self.store_config
+        chosen = self._stream(EVALUATE, 2).permutation(len(facts))[: config.calibration_facts]
+        facts, total = facts[np.sort(chosen)], split.names.num_entities
+        candidates = whole_graph(total, total)
+        if inference:
+            size, generator = config.evaluation_candidates, self._stream(EVALUATE, 1)
+            candidates = sample_candidates(facts, total, generator, size, split.names.removed)
+        new = _Model(result.predictor, inference.get(ENTITY), total)
+        return calibrated(new.over(candidates), candidates, facts, known, total)
 
     def record(
-        self, split: UpdateSplit, result: UpdateResult, known: KnownFacts, evaluation: Evaluation
+        self,
+        split: UpdateSplit,
+        result: UpdateResult,
+        known: KnownFacts,
+        measured: quality.Quality,
     ) -> records.VersionRecord:
         """Step 7: the line of the log."""
         names, before = split.names, self.reader.names
@@ -332,11 +306,11 @@ class Update:
             entities=names.num_entities,
             relations=names.num_relations,
             known_facts=known.num_facts,
-            mrr_new=_mean(evaluation.new),
-            mrr_old_before=_mean(evaluation.old_before),
-            mrr_old=_mean(evaluation.old),
-            row=evaluation.row,
-            candidates=len(evaluation.candidates),
+            mrr_new=measured.mrr_new,
+            mrr_old_before=measured.last_update.mrr_before,
+            mrr_old=measured.last_update.mrr,
+            row=measured.mrr_by_version,
+            candidates=measured.candidates,
             full=result.full,
             drift=drift,
             touched=touched,
@@ -355,7 +329,7 @@ class Update:
         after = host(result.tensors[versions.TABLE])[: len(old)]
         changed = np.flatnonzero((before != after).any(axis=1))
         rows = (torch.from_numpy(table[changed]) for table in (before, after))
-        return len(changed), holdout.mean_drift(*rows)
+        return len(changed), mean_drift(*rows)
 
     def judged(
         self, record: records.VersionRecord, measured: quality.Quality
@@ -376,19 +350,15 @@ class _Model:
     entity: Array | None
     num_entities: int
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are such rows."""
+        return self.entity is not None
+
     def over(self, candidates: Subgraph) -> Predictor:
-        """The predictor of some entities."""
+        """The predictor of some entities, under their local ids; of all, if there are no rows."""
         if self.entity is None:
             return self.predictor
-        return _over(candidates, self.predictor, self.entity)
-
-
-def _over(rows: Subgraph, predictor: Predictor, entity: Array) -> Predictor:
-    """A predictor over the given rows of `entity` only, under their local ids."""
-    assert isinstance(predictor, TablePredictor)
-    table = placed(taken(entity, rows.ids), predictor.entity.device)
-    return dataclasses.replace(predictor, entity=table, names=None)
-
-
-def _mean(values: holdout.Reciprocals) -> float:
-    return float(values.mean()) if len(values) else math.nan
+        assert isinstance(self.predictor, TablePredictor)
+        table = placed(taken(self.entity, candidates.ids), self.predictor.entity.device)
+        return dataclasses.replace(self.predictor, entity=table, names=None)
