@@ -1,6 +1,6 @@
-"""Real processes, killed at a hundred random moments; readers beside a writer.
+"""Real processes, killed at random moments; readers beside a writer.
 
-With `LKGE_MANY_KILLS=1` in the environment there are ten times as many.
+With `LKGE_MANY_KILLS=1` in the environment there are a thousand kills.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import lkge
 
-ROUNDS = 1000 if os.environ.get("LKGE_MANY_KILLS") == "1" else 100
+ROUNDS = 1000 if os.environ.get("LKGE_MANY_KILLS") == "1" else 50
 
 
 def killing(*words: object) -> str:
