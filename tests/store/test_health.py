@@ -44,7 +44,9 @@ def grown(folder: Path, adds: int, **changes: Any) -> LivingGraph:
     return graph
 
 
-def test_many_small_adds_that_damage_old_facts_are_worse_with_a_remedy_that_helps(tmp_path: Path) -> None:
+def test_many_small_adds_that_damage_old_facts_are_worse_and_the_remedy_helps(
+    tmp_path: Path,
+) -> None:
     graph = grown(tmp_path / "KG", ADDS, **FORGETS)
     found = graph.health()
     assert (found.version, found.since) == (1 + ADDS, 1)
