@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -109,19 +107,6 @@ def show(*tables: grids.Grid) -> None:
 
 def print_json(tree: Any) -> None:
     """Print plain values and dataclasses as JSON."""
-    typer.echo(json.dumps(_plain(tree), indent=2, ensure_ascii=False, allow_nan=False))
+    from lkge.evaluation.results import nan_to_none
 
-
-def _plain(tree: Any) -> Any:
-    """The tree with dataclasses as objects; nan and infinities, which JSON lacks, are null."""
-    match tree:
-        case float() if not math.isfinite(tree):
-            return None
-        case Mapping():
-            return {name: _plain(value) for name, value in tree.items()}
-        case list() | tuple():
-            return [_plain(value) for value in tree]
-        case _ if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-            return _plain(dataclasses.asdict(tree))
-        case _:
-            return tree
+    typer.echo(json.dumps(nan_to_none(tree), indent=2, ensure_ascii=False, allow_nan=False))
