@@ -8,8 +8,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from errno import EFBIG, EINVAL, EISDIR
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from lkge.errors import DataError, SettingsError
 
@@ -98,7 +99,7 @@ def read_text_of_facts(stream: Stream, name: str) -> bytes:
     return b"".join(pieces)
 
 
-def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
+def open_regular(path: Path | str, *, follow: bool = True) -> BufferedReader:
     """A regular file, open for reading; an OSError for anything else. A pipe is read if its path
     says that it is meant. With `follow` = False a symbolic link is an OSError, too."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)

@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from lkge.data import documents
 from lkge.data.files import sync_folder, write_bytes_atomically, write_text_atomically
+from lkge.data.reading import max_memory, read_regular
 from lkge.errors import DamagedFile, LkgeError, RunError
 
 MANIFEST = "manifest.json"
@@ -153,15 +156,19 @@ def write_tensors(path: Path, tensors: Tensors) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    """Named tensors of a file, which must have the given SHA-256."""
+def read_tensors(path: Path, sha256: str, *, follow: bool = True) -> dict[str, Tensor]:
+    """Named tensors of a file, which must have the given SHA-256; `follow`: whether it may be a
+    symbolic link."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, max_memory(), follow=follow)
     except OSError as error:
         raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
-    return safetensors.torch.load(data)
+    try:
+        return safetensors.torch.load(data)
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise DamagedFile(f"{path}: not a file of tensors: {error}") from error
 
 
 def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -170,11 +177,16 @@ def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
     write_text_atomically(path, json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def read_checked_json(path: Path) -> dict[str, Any]:
-    """The JSON object that `write_checked_json` wrote, its checksum verified."""
-    content = read_json(path)
+def read_checked_json(path: Path, *, follow: bool = True) -> dict[str, Any]:
+    """The JSON object that `write_checked_json` wrote, its checksum verified; `follow`: whether it
+    may be a symbolic link."""
+    content = read_json(path, follow=follow)
     checksum = content.pop(CHECKSUM if CHECKSUM in content else OLD_CHECKSUM, None)
-    if checksum != _digest(content):
+    try:
+        digest = _digest(content)
+    except RecursionError:
+        raise DamagedFile(f"{path}: damaged, nested too deeply") from None
+    if checksum != digest:
         raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
     return content
 
@@ -183,10 +195,10 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
+def read_json(path: Path, *, follow: bool = True) -> dict[str, Any]:
+    """A JSON object from a file; `follow`: whether it may be a symbolic link."""
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = documents.read_json(path, follow=follow)
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

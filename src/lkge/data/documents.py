@@ -1,0 +1,42 @@
+"""TOML and JSON from anywhere. What is no such document is a ValueError, however large or deep."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from lkge.data.reading import read_regular
+
+MAX_TOML = 256 << 10
+"""Bytes of a TOML file."""
+MAX_DOTS = 500
+"""Dots in a line of TOML; the parser takes a time ∝ the square of the parts of a key."""
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """A TOML document; a ValueError if it is none."""
+    if any(line.count(".") > MAX_DOTS for line in text.splitlines()):
+        raise ValueError(f"a line has more than {MAX_DOTS} dots; put a long list on several lines")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The document of a TOML file; an OSError or a ValueError if it is none."""
+    return parse_toml(read_regular(path, MAX_TOML).decode())
+
+
+def parse_json(text: str | bytes) -> Any:
+    """A JSON document; a ValueError if it is none."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read_json(path: Path, *, follow: bool = True) -> Any:
+    """The document of a JSON file; an OSError or a ValueError if it is none. With `follow` = False
+    a symbolic link is an OSError."""
+    return parse_json(read_regular(path, follow=follow).decode())
