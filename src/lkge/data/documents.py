@@ -1,6 +1,7 @@
 """TOML and JSON from anywhere. What is no such document is a ValueError, however large or deep."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,11 @@ MAX_TOML = 256 << 10
 """Bytes of a TOML file."""
 MAX_DOTS = 500
 """Dots in a line of TOML; the parser takes a time ∝ the square of the parts of a key."""
+
+
+UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""What JSON may have as it is, but a terminal may take for a command, or cannot show: control and
+direction characters, and halves of characters."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -40,3 +46,9 @@ def read_json(path: Path, *, follow: bool = True) -> Any:
     """The document of a JSON file; an OSError or a ValueError if it is none. With `follow` = False
     a symbolic link is an OSError."""
     return parse_json(read_regular(path, follow=follow).decode())
+
+
+def json_text(tree: Any, indent: int | None = None) -> str:
+    """JSON that is safe to show: letters as they are, control characters escaped."""
+    text = json.dumps(tree, indent=indent, ensure_ascii=False, allow_nan=False)
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
