@@ -85,7 +85,7 @@ class Store:
         with disk.as_run_error(folder):
             if folder.exists() and any(folder.iterdir()):
                 raise RunError(f"{folder}: not empty; choose another folder")
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folders(folder.parent)
             with disk.unfinished_folder(folder) as temporary:
                 for name in (VERSIONS, INBOX):
                     (temporary / name).mkdir()
