@@ -108,6 +108,14 @@ def remove_leftovers(folder: Path) -> None:
         remove(leftover)
 
 
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing; each is synced to the disk."""
+    if not folder.exists():
+        make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Sync the entries of `folder` to the disk, for example after a rename."""
     descriptor = os.open(folder, os.O_RDONLY)
