@@ -79,7 +79,7 @@ def bench(
     else:
         parts = tables.divided(chosen, entries)
         output.show(*(tables.overview(title, part) for title, part in parts.items()))
-        screen.print(f"Kept in {folder}; open {page}", soft_wrap=True)
+        output.say(f"Kept in {folder}; open {page}")
     if failures:
         raise Exit(output.SOME_FAILED)
 
@@ -132,7 +132,7 @@ def tune(
         output.show(trial_grid(search))
         if search.best:
             words = search.to_json()["command"] + (["--data", str(data)] if data else [])
-            screen.print(shlex.join(words), soft_wrap=True, highlight=False)
+            output.say(shlex.join(words))
     if failures:
         raise Exit(output.SOME_FAILED)
 

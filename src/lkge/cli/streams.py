@@ -102,7 +102,7 @@ def bench_streams(
         output.print_json({"systems": stream_report.plain(found)})
     else:
         output.show(*stream_report.mean_grids(found))
-        screen.print(f"Kept in {out}; open {out / 'README.md'}", soft_wrap=True)
+        output.say(f"Kept in {out}; open {out / 'README.md'}")
     if failures:
         raise Exit(output.SOME_FAILED)
 
