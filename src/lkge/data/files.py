@@ -6,14 +6,19 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from lkge.errors import DataError, RunError
 
 LEFTOVER = ".*.part"
 """The pattern of temporary files that a crash in `unfinished` leaves in the folder."""
+
+_LOCK_PAUSE = 0.01
+"""Seconds between two tries to get a lock."""
 
 _REMEDIES = {
     errno.ENOSPC: "; make room on the disk and try again",
@@ -134,17 +139,28 @@ def _cannot_be_written(error: OSError) -> str:
 
 
 @contextmanager
-def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
+def held(path: Path, *, wait: bool | float = False) -> Iterator[bool]:
     """Hold an exclusive lock on the file `path`, against other processes and threads. The value is
-    whether the block holds the lock: False if another holds it, and `wait` is False. The operating
-    system releases the lock when the process ends or crashes.
+    whether the block holds the lock: False if another holds it, and `wait` is False or so many
+    seconds have passed. The operating system releases the lock when the process ends or crashes.
     """
     with as_run_error(path):
         lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
     with lock:
+        if wait is True:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield True
+        else:
+            yield _locked(lock, time.monotonic() + wait)
+
+
+def _locked(lock: IO[bytes], until: float) -> bool:
+    """Try to lock an open file until a time; whether it worked."""
+    while True:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
-            yield False
-            return
-        yield True
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_LOCK_PAUSE)

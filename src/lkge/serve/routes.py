@@ -136,14 +136,18 @@ async def versions(
     limit: Annotated[int, Query(ge=1, le=1_000, description="How many, newest kept.")] = 100,
 ) -> schemas.Versions:
     """The history of the graph, with the MRR of each version on the held-out facts of all."""
-    reader, tags = service.reader, await service.tags()
-    entries = [
-        schemas.VersionEntry.model_validate(each).model_copy(
-            update={"tags": tags.get(each.version, [])}
-        )
-        for each in reader.log[-limit:]
-    ]
-    return schemas.Versions(current=reader.version, versions=entries)
+    tags = await service.tags()
+
+    def entries(reader: Reader) -> list[schemas.VersionEntry]:
+        return [
+            schemas.VersionEntry.model_validate(each).model_copy(
+                update={"tags": tags.get(each.version, [])}
+            )
+            for each in reader.log[-limit:]
+        ]
+
+    version, found = await service.active.query(entries)
+    return schemas.Versions(current=version, versions=found)
 
 
 @browse.get("/health")
