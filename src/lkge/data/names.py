@@ -138,8 +138,8 @@ class NameTable:
             return list(filter(None, self.names(most_similar(name, known))))
         place = bisect_left(self.order, _sort_key(name), key=self._keys())
         neighbours = self.names(self.order[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS])
-        known = [neighbour[:MAX_COMPARED].casefold() for neighbour in neighbours]
-        places = most_similar(name, known)
+        folded = [neighbour[:MAX_COMPARED].casefold() for neighbour in neighbours]
+        places = most_similar(name, folded)
         return [neighbours[place] for place in places]
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
