@@ -20,6 +20,7 @@ from lkge.reports import grids, text
 from lkge.training import events as events_
 
 if TYPE_CHECKING:
+    from lkge.data.fact_list import FactList
     from lkge.data.facts import NamedFacts
     from lkge.store import reader, records
 
@@ -281,9 +282,11 @@ def read_files(files: Iterable[Path]) -> list[NamedFacts]:
     return read
 
 
-def _together(files: Iterable[Path] | None) -> list[tuple[str, str, str]]:
+def _together(files: Iterable[Path] | None) -> FactList:
     """The facts of all files in order, each once."""
-    return list(dict.fromkeys(fact for facts in read_files(files or []) for fact in facts))
+    from lkge.data.fact_list import FactList
+
+    return FactList.joined(read_files(files or []))
 
 
 def version_grid(record: records.VersionRecord) -> grids.Grid:
