@@ -71,6 +71,8 @@ def init(
     quiet: output.Quiet = False,
 ) -> None:
     """Make a living graph in a new folder: empty, from facts, or from a finished run."""
+    from lkge.sizing import Size
+
     output.require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
     facts = _together(files)
     if files and not facts:
@@ -78,7 +80,10 @@ def init(
             f"there is no fact in {_names(files)}; leave out --from for an empty graph"
         )
     if run is None:
-        chosen = config_from(config, flags, preset, living=True)
+        size = Size(len(facts.entities), len(facts))
+        chosen = config_from(config, flags, preset, living=True, size=size)
+        if not quiet:
+            output.say_size(chosen, size)
         graph = lkge.init(kg, config=chosen, keep=keep, keep_days=keep_days, known=known)
     elif config is not None:
         raise lkge.SettingsError(
