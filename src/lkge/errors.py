@@ -50,6 +50,10 @@ class NewerFormat(RunError):
     """A file was written by a newer release. It is not damaged, and nothing repairs it."""
 
 
+class LearningFailed(RunError):
+    """Training came to values that are no numbers: other settings are needed, or other facts."""
+
+
 class StoreLocked(RunError):
     """Another process is writing to a living graph; the message names it."""
 

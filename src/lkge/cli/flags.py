@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,9 +107,11 @@ def assigned(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    from lkge.data.documents import parse_toml
+
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.data.documents import parse_json
 from lkge.data.files import as_run_error
+from lkge.data.reading import open_regular
 from lkge.errors import DamagedFile
 from lkge.store.records import FileChecksum
 
@@ -114,14 +116,15 @@ def write_arrays(path: Path, arrays: Arrays) -> FileChecksum:
 
 def checksum_of(path: Path) -> FileChecksum:
     """The checksum of a file; all of it is read."""
-    with path.open("rb") as file:
+    with open_regular(path, follow=False) as file:
         return FileChecksum(hashlib.file_digest(file, "sha256").hexdigest(), file.tell())
 
 
 def mapped(path: Path) -> dict[str, NDArray[Any]]:
     """The named arrays of a file, memory-mapped; they must not be changed."""
     try:
-        content: NDArray[np.uint8] = np.asarray(np.memmap(path, dtype=np.uint8, mode="c"))
+        with open_regular(path, follow=False) as file:
+            content: NDArray[np.uint8] = np.asarray(np.memmap(file, dtype=np.uint8, mode="c"))
     except OSError as error:
         raise DamagedFile(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -146,7 +149,7 @@ def _parts(content: NDArray[np.uint8]) -> tuple[dict[str, Any], NDArray[np.uint8
     length = int.from_bytes(content[:8].tobytes(), "little")
     if 8 + length > len(content):
         raise ValueError(f"a header of {length} bytes in {len(content)}")
-    header = json.loads(content[8 : 8 + length].tobytes())
+    header = parse_json(content[8 : 8 + length].tobytes())
     if not isinstance(header, dict):
         raise TypeError("the header is not a JSON object")
     return header, content[8 + length :]

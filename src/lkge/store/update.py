@@ -24,6 +24,7 @@ from lkge.config import RunConfig
 from lkge.data.history import History
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.errors import DamagedFile, LearningFailed
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
@@ -67,6 +68,7 @@ class UpdateResult:
     seconds: float
     full: bool
     """Whether all known facts were trained on."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +163,36 @@ class Update:
 
     def train(self, split: UpdateSplit, pool: Facts, subgraph: Subgraph) -> UpdateResult:
         """Step 3: train the subgraph."""
-        started = time.perf_counter()
+        started, warnings = time.perf_counter(), list[str]()
+        trainer = self._begun(split, pool, subgraph, warnings)
+        trainer.train()
+        model, method = trainer.model, trainer.method
+        if not all(bool(table.isfinite().all()) for table in model.tables):
+            raise LearningFailed("the embeddings are no longer finite; lower --learning-rate")
+        epochs = trainer.finish().epochs
+        seconds = time.perf_counter() - started
+        tensors = learned_tensors(model, method)
+        trainable = self.reader.num_facts - len(self._excluded(split))
+        full = self.review or len(pool) >= trainable
+        predictor = method.predictor(model)
+        return UpdateResult(subgraph, tensors, predictor, epochs, seconds, full, tuple(warnings))
+
+    def _begun(
+        self, split: UpdateSplit, pool: Facts, subgraph: Subgraph, warnings: list[str]
+    ) -> Trainer:
+        """The trainer, ready for its next epoch: the first one, if the checkpoint is unfit."""
+        trainer = self._trainer(split, pool, subgraph)
+        trainer.prepare()
+        try:
+            trainer.begin(self.checkpoints.load_or_remove(warnings.append))
+        except DamagedFile as error:
+            self.checkpoints.remove_unfit(error, warnings.append)
+            trainer = self._trainer(split, pool, subgraph)
+            trainer.prepare()
+            trainer.begin(None)
+        return trainer
+
+    def _trainer(self, split: UpdateSplit, pool: Facts, subgraph: Subgraph) -> Trainer:
         config = self.training_config(split)
         model, method = restored(config, subgraph.rows(self.start().model))
         snapshot = Snapshot(
@@ -175,7 +206,7 @@ class Update:
         known = subgraph.known_facts(self.reader.answers, split.valid)
         known = np.concatenate([snapshot.train, snapshot.valid, known])
         interval = self.store_config.seconds_between_checkpoints
-        trainer = Trainer(
+        return Trainer(
             model,
             method,
             snapshot,
@@ -187,12 +218,6 @@ class Update:
             review=self.review,
             history=self.history(pool, subgraph),
         )
-        epochs = trainer.run(self.checkpoints.load_or_remove()).epochs
-        seconds = time.perf_counter() - started
-        tensors = learned_tensors(model, method)
-        trainable = self.reader.num_facts - len(self._excluded(split))
-        full = self.review or len(pool) >= trainable
-        return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds, full)
 
     def history(self, pool: Facts, subgraph: Subgraph) -> History:
         """The earlier facts that the method sees in training, with ids of the subgraph."""
@@ -319,7 +344,7 @@ class Update:
             touched=touched,
             epochs=result.epochs,
             seconds=result.seconds,
-            warnings=split.warnings,
+            warnings=(*split.warnings, *result.warnings),
             source=self.batch.source,
             batch=self.batch.number,
             removed=len(names.removed),

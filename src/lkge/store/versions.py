@@ -29,13 +29,14 @@ from typing import Any, Self, TypeVar
 from lkge.config import RunConfig
 from lkge.configure import from_tree
 from lkge.data import files as disk
+from lkge.data.reading import read_regular
 from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
 from lkge.store import records
 from lkge.store.arrays import Arrays, write_arrays
 from lkge.store.records import Manifest, Options
 from lkge.store.retention import created_time, versions_to_remove
-from lkge.store.skipped import SkippedBatch, skipped_batches
-from lkge.store.tags import read_tags, version_of_tag
+from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
+from lkge.store.tags import TAGS, read_tags, version_of_tag
 
 STORE, VERSIONS, INBOX, LEARNING, DAMAGED = "store.json", "versions", "inbox", "learning", "damaged"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
@@ -43,7 +44,7 @@ MANIFEST, BATCH = "manifest.json", "batch.json"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE = (
     f"{name}.safetensors" for name in ("model", "inference", "names", "known", "hold_out")
 )
-OWN = (STORE, VERSIONS, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK)
+OWN = (STORE, TAGS, SKIPPED, VERSIONS, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK)
 """What is in the folder of a store and must not be a link."""
 OLD_FILES = {"answering.safetensors": INFERENCE, "exam.safetensors": HOLD_OUT_FILE}
 """File name in a version that release 0.1 wrote → its name now."""
@@ -85,7 +86,7 @@ class Store:
         with disk.as_run_error(folder):
             if folder.exists() and any(folder.iterdir()):
                 raise RunError(f"{folder}: not empty; choose another folder")
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folders(folder.parent)
             with disk.unfinished_folder(folder) as temporary:
                 for name in (VERSIONS, INBOX):
                     (temporary / name).mkdir()
@@ -271,7 +272,7 @@ def _is_file_of_size(path: Path, size: int) -> bool:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, follow=False)
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
 
