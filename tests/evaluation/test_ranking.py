@@ -184,7 +184,7 @@ def test_validation_without_facts_is_unknown() -> None:
     assert np.isnan(Validator(GRAPH.snapshots).mrr(made_predictor(NUMBA), no_facts(), last))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@BACKENDS
 def test_among_all_entities_a_sample_is_no_sample(backend: Backend) -> None:
     snapshot, predictor = GRAPH.snapshots[2], made_predictor(backend)
     validator = Validator(GRAPH.snapshots)
@@ -193,7 +193,7 @@ def test_among_all_entities_a_sample_is_no_sample(backend: Backend) -> None:
     assert sample.mrr(predictor) == validator.mrr(predictor, snapshot.valid, snapshot)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@BACKENDS
 def test_validation_facts_are_ranked_among_a_sample(backend: Backend) -> None:
     snapshot, predictor = GRAPH.snapshots[2], made_predictor(backend)
     valid = snapshot.valid[:2]
