@@ -75,15 +75,6 @@ def unfinished_folder(path: Path) -> Iterator[Path]:
         sync_folder(temporary)
 
 
-def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing; each new entry is synced to the disk."""
-    if not folder.is_dir():
-        make_folders(folder.parent)
-        with suppress(FileExistsError):  # another process made it
-            folder.mkdir()
-        sync_folder(folder.parent)
-
-
 def remove(path: Path) -> None:
     """Remove a file, a link or a folder tree; errors of the file system are ignored."""
     if path.is_dir() and not path.is_symlink():
