@@ -6,10 +6,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lkge.data import names as names_module
 from lkge.data.names import MappedNames, NameTable
 from lkge.data.vocabulary import INVERSE, Names, Vocabulary
 from lkge.errors import DamagedFile, DataError, UnknownName, most_similar
@@ -309,3 +310,13 @@ def test_ids_out_of_range_are_refused(number: int) -> None:
         names.entity_name(number)
     with pytest.raises(DataError, match="no relation with id"):
         names.relation_name(number)
+
+
+@settings(deadline=None)  # loads pyarrow
+@given(st.lists(st.one_of(st.text(), st.sampled_from(["", *MIXED])), max_size=12))
+def test_many_names_are_sorted_as_few_are(names: list[str]) -> None:
+    names = list(dict.fromkeys(filter(str.isprintable, names)))
+    expected = names_module._sorted(names)
+    found = names_module._sorted_by_columns(names)
+    assert found.dtype == expected.dtype
+    assert found.tolist() == expected.tolist()
