@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 import lkge
 from lkge.cli import output
@@ -148,6 +148,8 @@ def add(
             output.say("Nothing waits to be learned.")
         if in_background:
             output.say(in_background)
+    if any(record.kind == "failed" for record in done):
+        raise Exit(output.SOME_FAILED)
 
 
 def edit(
