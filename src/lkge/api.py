@@ -123,7 +123,7 @@ def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
     try:
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{folder}: not empty; resume that run or choose another folder")
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        files.make_folders(folder.parent)
         with nullcontext(folder) if folder.exists() else files.unfinished_folder(folder) as place:
             files.write_text_atomically(place / GRAPH, json.dumps(_identity(graph)))
             files.write_text_atomically(place / CONFIG, config.to_toml())
