@@ -151,7 +151,8 @@ def _next_number(store: Store) -> int:
     last_version = max(store.versions(), default=0)
     manifest = store.at_newest(store.manifest)
     damaged = max(0, last_version - manifest.version)
-    return max(manifest.last_batch + damaged, *waits, *store.skipped, 0) + 1
+    aside = store.set_aside_numbers()
+    return max(manifest.last_batch + damaged, *waits, *aside, *store.skipped, 0) + 1
 
 
 def _facts(given: Iterable[Sequence[str]]) -> FactList:
