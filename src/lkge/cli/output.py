@@ -20,6 +20,9 @@ from lkge.training import events
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lkge.config import RunConfig
+    from lkge.sizing import Size
+
 SOME_FAILED = 1
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -72,6 +75,14 @@ def say_warnings(warnings: Iterable[str]) -> None:
     """Print yellow lines on stderr."""
     for warning in warnings:
         say(f"warning: {warning}", "yellow", stderr=True)
+
+
+def say_size(config: RunConfig, size: Size) -> None:
+    """What was chosen for a large graph, and the time and memory that it takes, on stderr."""
+    from lkge.sizing import describe
+
+    if size.is_large:
+        say(describe(config, size), stderr=True)
 
 
 def say_error(message: str) -> None:
