@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,42 +40,33 @@ def forking(place: Path, environment: dict[str, str]) -> Iterator[str]:
 
 
 def serve(listening: socket.socket) -> None:
-    """Fork for each command. Nothing here starts a thread or learns."""
+    """Fork for one command after the other. Nothing here starts a thread or learns."""
     import lkge.serve.app
     import lkge.store.graph  # noqa: F401
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         asked, _ = listening.accept()
         words, descriptors, _, _ = socket.recv_fds(asked, 1 << 16, 3)
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for own, given in enumerate(descriptors):
-                os.dup2(given, own)
-            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-            asked.send(str(_done(*json.loads(words))).encode())
-            os._exit(0)
-        for each in (asked.fileno(), *descriptors):
+        child = os.fork()
+        if not child:
+            run(*json.loads(words), descriptors)
+        for each in descriptors:
             os.close(each)
-        asked.detach()
+        _, status = os.waitpid(child, 0)
+        asked.send(str(abs(os.waitstatus_to_exitcode(status))).encode())
+        asked.close()
 
 
-def _done(words: list[str], folder: str) -> int:
-    """The exit code of a command."""
+def run(words: list[str], folder: str, descriptors: list[int]) -> None:
+    """Be `lkge` with these words, in a folder, with the descriptors as 0, 1 and 2."""
     from lkge.cli import main
 
+    for own, given in enumerate(descriptors):
+        os.dup2(given, own)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     os.chdir(folder)
     sys.argv = ["lkge", *words]
-    code: object = 1
-    try:
-        main()
-    except SystemExit as end:
-        code = end.code or 0
-    except BaseException:
-        traceback.print_exc()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    return code if isinstance(code, int) else 1
+    main()
 
 
 if __name__ == "__main__":
