@@ -170,6 +170,7 @@ class Update:
         if not all(bool(table.isfinite().all()) for table in model.tables):
             raise LearningFailed("the embeddings are no longer finite; lower --learning-rate")
         epochs = trainer.finish().epochs
+        del trainer  # its gradient and copies are as large as the tables
         seconds = time.perf_counter() - started
         tensors = learned_tensors(model, method)
         trainable = self.reader.num_facts - len(self._excluded(split))
