@@ -172,6 +172,21 @@ def test_in_a_large_table_the_neighbours_in_sorted_order_are_compared(
     assert compared == [10_000]
 
 
+def test_of_long_names_only_so_many_characters_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = NameTable.of(f"{number:06} " + "long name " * 60 for number in range(20_000))
+    compared: list[int] = []
+
+    def counted(name: str, known: list[str]) -> list[int]:
+        compared.append(sum(map(len, known)))
+        return most_similar(name, known)
+
+    monkeypatch.setattr("lkge.data.names.most_similar", counted)
+    assert table.near("012345 " + "long name " * 59)
+    assert compared == [2_000_000]
+
+
 @pytest.mark.parametrize("name", ["\ud800", "東", "straße", ""])
 def test_any_text_can_be_unknown(name: str) -> None:
     assert NameTable.of(["東京", "Straße", "other"]).near(name) == {

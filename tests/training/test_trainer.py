@@ -177,7 +177,7 @@ def test_the_real_validator_has_no_opinion_without_facts() -> None:
 def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(loss: float) -> None:
     config = quick(batch_size=1000)
     trainer = trainer_of(config, [0.1] * 9, ScriptedLoss(config, [0.0, loss]))
-    with pytest.raises(RunError, match=r"no longer finite.*--learning-rate"):
+    with pytest.raises(RunError, match=r"no longer finite; lower training.learning_rate"):
         run(trainer)
     assert trainer.progress.epochs == 1
 

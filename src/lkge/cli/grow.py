@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 import lkge
 from lkge.cli import output
@@ -146,6 +146,8 @@ def add(
     if not (done or events or as_json):
         output.say("Nothing waits to be learned.")
     _finish(graph, done, events, as_json)
+    if any(record.kind == "failed" for record in done):
+        raise Exit(output.SOME_FAILED)
 
 
 def edit(

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lkge.data.vocabulary import Names, require_entity_name, require_relation_name
-from lkge.errors import DamagedFile, DataError, most_similar
+from lkge.errors import MAX_COMPARED, DamagedFile, DataError, most_similar
 
-_MAX_COMPARED_NAMES = 100_000
-"""In a table with at most so many names an unknown name is compared with all names."""
+_MAX_COMPARED_NAMES, _MAX_COMPARED_BYTES = 100_000, 2_500_000
+"""In a table with at most so many names and bytes an unknown name is compared with all names."""
 
 _MANY_NAMES = 50_000
 """From so many names on they are sorted by pyarrow, which takes a tenth of a second to load."""
@@ -134,14 +134,16 @@ class NameTable:
 
     def near(self, name: str) -> list[str]:
         """Up to three names that are most similar to `name`, best first: of all names in a small
-        table, undecoded because this is fast; in a large table of the neighbours of `name`."""
-        if len(self) <= _MAX_COMPARED_NAMES:
+        table, undecoded because this is fast; in a large table of the neighbours of `name`. The
+        work is bounded, whatever the table and the name."""
+        if len(self) <= _MAX_COMPARED_NAMES and len(self.text) <= _MAX_COMPARED_BYTES:
             text = self.text.tobytes().lower()
             known = [text[start:end] for start, end in self._spans()]
             return list(filter(None, self.names(most_similar(name, known))))
         place = bisect_left(self.order, _sort_key(name), key=self._keys())
         neighbours = self.names(self.order[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS])
-        places = most_similar(name, [neighbour.casefold() for neighbour in neighbours])
+        folded = [neighbour[:MAX_COMPARED].casefold() for neighbour in neighbours]
+        places = most_similar(name, folded)
         return [neighbours[place] for place in places]
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:

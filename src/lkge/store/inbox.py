@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from lkge.data.fact_list import FactList, Triple
 from lkge.data.files import held, remove
 from lkge.data.vocabulary import require_entity_name, require_relation_name
-from lkge.errors import DamagedFile, DataError, RunError, SettingsError
+from lkge.errors import DamagedFile, DataError, RunError, SettingsError, StoreLocked
 from lkge.store.edits import Edit
 from lkge.store.records import STRICT, StoreConfig, now, read_record, write_record
 from lkge.store.versions import INBOX_LOCK, Store
@@ -88,17 +88,21 @@ def accept(
     valid: float = StoreConfig.hold_out_fraction,
     source: str = "",
     edit: Edit | None = None,
+    patience: float | None = None,
 ) -> FactBatch:
     """Take facts in, or an edit. They are on the disk when this returns, and will be learned.
 
-    Any number of processes and threads may do so at once; the numbers of batches rise by one.
+    Any number of processes and threads may do so at once; the numbers of batches rise by one. With
+    `patience`, StoreLocked if another holds the lock of the inbox for more than so many seconds.
     """
     new, gone = _facts(added), _facts(retracted)
     if not new and not gone and edit is None:
         raise DataError("there is no fact to add or to retract; give at least one")
     if not 0 <= valid < 1:
         raise SettingsError(f"valid = {valid!r} is out of range: it must be from 0 to below 1")
-    with held(store.folder / INBOX_LOCK, wait=True):
+    with held(store.folder / INBOX_LOCK, wait=True if patience is None else patience) as alone:
+        if not alone:
+            raise StoreLocked(f"{store.folder}: another process holds {INBOX_LOCK}; try again")
         batch = FactBatch(_next_number(store), new, gone, float(valid), source, now(), edit)
         path = store.batch_file(batch.number)
         try:
@@ -147,7 +151,8 @@ def _next_number(store: Store) -> int:
     last_version = max(store.versions(), default=0)
     manifest = store.at_newest(store.manifest)
     damaged = max(0, last_version - manifest.version)
-    return max(manifest.last_batch + damaged, *waits, *store.skipped, 0) + 1
+    aside = store.set_aside_numbers()
+    return max(manifest.last_batch + damaged, *waits, *aside, *store.skipped, 0) + 1
 
 
 def _facts(given: Iterable[Sequence[str]]) -> FactList:

@@ -25,10 +25,12 @@ FORMAT = 2
 """What is written. Format 1, of release 0.1, is read: it has other names (`OLD_FIELDS`)."""
 OLD_FIELDS = {"settings": "config", "lessons": "updates"}
 REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
-INIT, ADD, EDIT, ROLLBACK = "init", "add", "edit", "rollback"
+INIT, ADD, EDIT, ROLLBACK, CONFIG = "init", "add", "edit", "rollback", "config"
 CONSOLIDATE, RELEARN = "consolidate", "relearn"
 NOTHING = "nothing"
 """The kind of a record that is no version: the batch had nothing new. It is in no log."""
+FAILED = "failed"
+"""The same, of a batch that could not be learned or applied."""
 WITH_BATCH = (ADD, EDIT)
 """The kinds of versions that a batch led to."""
 GOOD: Final = "good"
@@ -182,8 +184,9 @@ class VersionRecord:
 
     @property
     def is_version(self) -> bool:
-        """Whether there is a version; otherwise nothing was new, and `warnings` says what."""
-        return self.kind != NOTHING
+        """Whether there is a version; otherwise nothing was new, or learning failed, and
+        `warnings` says so."""
+        return self.kind not in (NOTHING, FAILED)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -168,7 +168,9 @@ class Update:
         trainer.train()
         model, method = trainer.model, trainer.method
         if not all(bool(table.isfinite().all()) for table in model.tables):
-            raise LearningFailed("the embeddings are no longer finite; lower --learning-rate")
+            raise LearningFailed(
+                "the embeddings are no longer finite; lower training.learning_rate"
+            )
         epochs = trainer.finish().epochs
         del trainer  # its gradient and copies are as large as the tables
         seconds = time.perf_counter() - started

@@ -9,6 +9,7 @@
         *.safetensors            its arrays
     inbox/00000001.json          accepted batches that are not learned yet
     learning/                    the checkpoint of the batch being learned
+    set_aside/00000001.json      batches that are kept and do not wait (`lkge.store.queue`)
     damaged/                     what `repair` has set aside
     writer.lock, inbox.lock      held by who publishes, and by who accepts a batch
 
@@ -39,15 +40,17 @@ from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
 from lkge.store.tags import TAGS, read_tags, version_of_tag
 
 STORE, VERSIONS, INBOX, LEARNING, DAMAGED = "store.json", "versions", "inbox", "learning", "damaged"
+SET_ASIDE = "set_aside"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MANIFEST, BATCH = "manifest.json", "batch.json"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE = (
     f"{name}.safetensors" for name in ("model", "inference", "names", "known", "hold_out")
 )
-OWN = (STORE, TAGS, SKIPPED, VERSIONS, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK)
+OWN = (STORE, TAGS, SKIPPED, VERSIONS, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK, SET_ASIDE)
 """What is in the folder of a store and must not be a link."""
 OLD_FILES = {"answering.safetensors": INFERENCE, "exam.safetensors": HOLD_OUT_FILE}
 """File name in a version that release 0.1 wrote → its name now."""
+BATCH_NAME = r"(\d{8}|[1-9]\d{8,})\.json"
 ENTITY, RELATION = "entity", "relation"
 """The inference tables in `INFERENCE`."""
 TABLE = "tables.entity"
@@ -138,11 +141,20 @@ class Store:
 
     def batch_numbers(self) -> list[int]:
         """The numbers of all batches in the inbox, ascending."""
-        return _numbers(self.inbox, r"(\d{8}|[1-9]\d{8,})\.json")
+        return _numbers(self.inbox, BATCH_NAME)
 
     def batch_file(self, number: int) -> Path:
         """Where a batch waits."""
         return self.inbox / f"{number:08d}.json"
+
+    def set_aside_numbers(self) -> list[int]:
+        """The numbers of the batches that were set aside, ascending."""
+        folder = self.folder / SET_ASIDE
+        return _numbers(folder, BATCH_NAME) if folder.is_dir() else []
+
+    def set_aside_file(self, number: int) -> Path:
+        """Where a batch is kept that does not wait."""
+        return self.folder / SET_ASIDE / self.batch_file(number).name
 
     def manifest(self, version: int) -> Manifest:
         """What a version is; its checksum is verified."""

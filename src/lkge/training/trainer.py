@@ -307,7 +307,7 @@ class Trainer:
                 self._average.update(model.tables, self.progress.steps)
             model.backend.clear(self._gradient)
             if not math.isfinite(loss):
-                raise LearningFailed("the loss is no longer finite; lower --learning-rate")
+                raise LearningFailed("the loss is no longer finite; lower training.learning_rate")
             total += loss * len(batch)
             interrupt.check()
         return total / self._num_edges
