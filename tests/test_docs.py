@@ -185,7 +185,7 @@ def test_the_files_of_a_store_are_those_that_the_page_lists(tmp_path: Path) -> N
     kg.tag("first")
     made = {path.name for path in (tmp_path / "KG").rglob("*")} - {"000001"}
     assert made <= names
-    come_and_go = {"00000001.json", "learning", "damaged", "set_aside"}
+    come_and_go = {"00000001.json", "learning", "damaged", "relearn.json", "set_aside"}
     assert names - made == come_and_go
 
 

@@ -431,9 +431,9 @@ def create(
     return LivingGraph(folder, store_config=store_config)
 
 
-def _triples(source: Source) -> list[Triple]:
+def _triples(source: Source) -> Iterable[Triple]:
     """Facts by name, read if they are in a file."""
-    return list(read_facts(source) if isinstance(source, (str, Path)) else source)
+    return read_facts(source).encoded if isinstance(source, (str, Path)) else source
 
 
 def _publish_again(
