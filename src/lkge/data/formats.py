@@ -188,6 +188,8 @@ def _statement_lines(data: bytes) -> Iterator[int]:
             yield number
 
 
+PARQUET_ROWS = 1 << 16
+"""Rows that are read at a time."""
 _COLUMN_NAMES = (("subject", "head", "s"), ("relation", "predicate", "p"), ("object", "tail", "o"))
 
 
@@ -195,37 +197,31 @@ def parse_parquet(data: bytes, name: str) -> NamedFacts:
     """Parse Parquet: columns with known names (`_COLUMN_NAMES`), else the first three of text."""
     import pyarrow.parquet
 
+    columns: tuple[list[str], ...] = [], [], []
+    budget = Budget(name)
     try:
         source = pyarrow.BufferReader(data)
         schema = pyarrow.parquet.read_schema(source)
         chosen = _fact_columns({field.name: str(field.type) for field in schema}, name)
         file = pyarrow.parquet.ParquetFile(source, read_dictionary=chosen)
-        Budget(name).add(_unpacked_size(file.metadata, chosen), facts=file.metadata.num_rows)
-        table = file.read(columns=chosen)
-        subjects, relations, objects = (_texts(table[column]) for column in chosen)
+        for batch in file.iter_batches(PARQUET_ROWS, columns=chosen):
+            budget.add(0, facts=len(batch))
+            for names, column in zip(columns, map(batch.column, chosen), strict=True):
+                names += _texts(column, budget)
     except MemoryError:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, LookupError) as error:
         raise DataError(f"cannot be read as Parquet ({error}); make it anew", file=name) from error
+    subjects, relations, objects = columns
     return NamedFacts(name, subjects, relations, objects, range(1, len(subjects) + 1))
 
 
-def _unpacked_size(metadata: Any, columns: Sequence[str]) -> int:
-    """The bytes of some columns without compression; values that repeat are there once."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    chunks = (group.column(place) for group in groups for place in range(group.num_columns))
-    names = frozenset(columns)
-    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in names)
-
-
-def _texts(column: Any) -> list[str]:
-    """A column as names; equal names of a piece are one object, and null is empty."""
-    names: list[str] = []
-    for chunk in column.chunks:
-        coded = chunk if hasattr(chunk, "dictionary") else chunk.cast("str").dictionary_encode()
-        values = [*coded.dictionary.cast("str").fill_null("").to_pylist(), ""]
-        names += map(values.__getitem__, coded.indices.fill_null(len(values) - 1).to_pylist())
-    return names
+def _texts(column: Any, budget: Budget) -> list[str]:
+    """A column as names; equal names are one object, and null is empty."""
+    coded = column if hasattr(column, "dictionary") else column.cast("str").dictionary_encode()
+    budget.add(coded.dictionary.nbytes)
+    names = [*coded.dictionary.cast("str").fill_null("").to_pylist(), ""]
+    return [names[at] for at in coded.indices.fill_null(len(names) - 1).to_pylist()]
 
 
 def _fact_columns(types: dict[str, str], name: str) -> list[str]:

@@ -209,7 +209,8 @@ class Manifest:
         for name in self.files:
             if not PLAIN_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not the name of a file of a version")
-        if [record.version for record in self.log] != list(range(self.version + 1)):
+        count = len(self.log)
+        if count != self.version + 1 or any(self.log[at].version != at for at in range(count)):
             raise ValueError(f"the log must go from version 0 to {self.version} without a gap")
 
 
