@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -131,8 +131,10 @@ def test_the_words_of_a_run_lead_back_to_its_settings(
 ) -> None:
     wanted, asked = configure(changes, "paper"), list[RunConfig]()
 
-    def learn(folder: Path, data: Path | None, config: RunConfig) -> object:
-        asked.append(config)
+    def learn(
+        folder: Path, data: Path | None, configured: Callable[[], RunConfig], quiet: bool
+    ) -> object:
+        asked.append(configured())
         raise RunError("enough")
 
     monkeypatch.setattr("lkge.cli.run._anew", learn)

@@ -118,6 +118,12 @@ def test_transposed_tensors_are_saved_as_they_look(tmp_path: Path) -> None:
     assert read_tensors(tmp_path / "t.safetensors", digest)["t"].equal(table)
 
 
+def test_a_single_number_is_saved_whatever_its_stride(tmp_path: Path) -> None:
+    number = torch.tensor([7, 8], dtype=torch.int32).as_strided((1,), (0,))
+    digest = write_tensors(tmp_path / "t.safetensors", {"t": number})
+    assert read_tensors(tmp_path / "t.safetensors", digest)["t"].tolist() == [7]
+
+
 def test_strays_of_a_crash_are_cleaned_up(folder: Path) -> None:
     (folder / ".epoch-3.safetensors.0a1b.part").write_bytes(b"half a fi")
     (folder / "epoch-3.safetensors").write_bytes(b"whole, but never named")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
@@ -158,7 +159,7 @@ class Checkpoints:
 
 class CheckpointSaver:
     """Saves training states, at most one in `interval` seconds and for at most `TIME_SHARE` of the
-    time; `progress` is saved with them."""
+    time; all if `interval` is 0. `progress` is saved with them."""
 
     def __init__(
         self, checkpoints: Checkpoints, interval: float, progress: Mapping[str, Any] | None = None
@@ -176,7 +177,8 @@ class CheckpointSaver:
         with as_run_error(self._checkpoints.folder):
             self._checkpoints.save_epoch(tensors, {**self._progress, TRAINING: training})
         self._last = time.monotonic()
-        self._interval = max(self._interval, (self._last - started) / TIME_SHARE)
+        if self._interval:
+            self._interval = max(self._interval, (self._last - started) / TIME_SHARE)
 
 
 def _entry(entry: Mapping[str, str]) -> dict[str, str]:
@@ -221,7 +223,8 @@ def _file_pieces(tensors: Tensors) -> Iterator[memoryview]:
     text += b" " * (-len(text) % 8)
     yield memoryview(len(text).to_bytes(8, "little") + text)
     for name in names:
-        plain = tensors[name].detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+        array = np.ascontiguousarray(tensors[name].detach().cpu().numpy())
+        plain = array.reshape(-1).view(np.uint8)
         for start in range(0, len(plain), PIECE):
             yield plain[start : start + PIECE].data
 
