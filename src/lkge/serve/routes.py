@@ -5,12 +5,13 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
+from lkge.errors import DataError
 from lkge.serve import entity_map, limits, schemas, streams
 from lkge.serve.auth import READ, WRITE
 from lkge.serve.errors import problem_responses
 from lkge.serve.service import FINISHED, Service
 from lkge.store.edits import edit_of
-from lkge.store.reader import Reader
+from lkge.store.reader import Prediction, Reader
 
 query = APIRouter(
     tags=["query"], responses=problem_responses(400, 404, 413, 422), dependencies=[READ]
@@ -72,10 +73,12 @@ Prefix = Annotated[
 @query.post("/predict")
 async def predict(query: schemas.Query, service: ServiceDep) -> schemas.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    version, (calibrated, (answers,)) = await service.active.query(
-        lambda reader: _predictions(reader, [query])
+    reader, found = await service.batcher.predict(query.model_dump())
+    return schemas.Predictions(
+        version=reader.version,
+        calibrated=reader.calibration.is_known,
+        answers=[schemas.Prediction(**each._asdict()) for each in found],
     )
-    return schemas.Predictions(version=version, calibrated=calibrated, answers=answers)
 
 
 @query.post("/predict/batch")
@@ -91,7 +94,11 @@ def _predictions(
     reader: Reader, queries: list[schemas.Query]
 ) -> tuple[bool, list[list[schemas.Prediction]]]:
     """Whether plausibilities are calibrated, and the answers to each query."""
-    answered = [reader.predict(**query.model_dump()) for query in queries]
+    answered = list[list[Prediction]]()
+    for found in reader.predict_each([query.model_dump() for query in queries]):
+        if isinstance(found, DataError):
+            raise found
+        answered.append(found)
     results = [[schemas.Prediction(**each._asdict()) for each in one] for one in answered]
     return reader.calibration.is_known, results
 
