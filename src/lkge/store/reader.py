@@ -14,7 +14,7 @@ from lkge.backends import backend_for
 from lkge.configure import from_tree
 from lkge.data.formats import Triple
 from lkge.data.known_facts import KnownFacts
-from lkge.data.names import MappedNames
+from lkge.data.names import MappedNames, require_fit
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DamagedFile, DataError
 from lkge.models.parameters import host, index, placed
@@ -23,6 +23,7 @@ from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.arrays import mapped
 from lkge.store.calibration import UNKNOWN, Calibration
+from lkge.store.contradictions import names_damage, naming_damage
 from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.judging import Judge
 from lkge.store.records import Manifest, VersionRecord
@@ -141,13 +142,22 @@ class Reader:
     @cached_property
     def hold_out(self) -> HoldOut:
         """The hold-out set."""
-        return HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE))
+        return self._hold_out("")
 
     @cached_property
     def retracted(self) -> HoldOut:
         """The retracted facts that are still ranked."""
-        return HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE), RETRACTED)
+        return self._hold_out(RETRACTED)
 
+    def _hold_out(self, prefix: str) -> HoldOut:
+        """Kernels read the rows of these facts: their ids must be those of rows."""
+        found = HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE), prefix)
+        most = (self.num_entities, 2 * self.num_relations, self.num_entities)
+        fits = ((found.facts >= 0) & (found.facts < most)).all()
+        require_fit(bool(fits), "a held-out fact has an id without a row")
+        return found
+
+    @names_damage
     def predict(
         self,
         *,
@@ -222,6 +232,7 @@ class Reader:
         names = self.names.entity_table.names(best)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
 
+    @names_damage
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
         number = self.names.entity_id(entity)
@@ -232,6 +243,7 @@ class Reader:
         found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
         return [Similar(*each) for each in found]
 
+    @names_damage
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
         """How plausible each fact is, at its place in the list of (subject, relation, ?)."""
         ids = self.ids_of(facts)
@@ -246,16 +258,19 @@ class Reader:
         ids = [(entity(s), relation(r), entity(o)) for s, r, o in facts]
         return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
+    @names_damage
     def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
         """The first names that begin with `prefix`, in any case."""
         table = self.names.entity_table
         return table.names(table.starting_with(prefix, limit))
 
+    @names_damage
     def relations(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """The relations whose names begin with `prefix`, in any case."""
         table = self.names.relation_table
         return table.names(table.starting_with(prefix, limit))
 
+    @names_damage
     def neighbourhood(self, entity: str, limit: int = 50) -> list[Neighbour]:
         """Known facts of an entity, the inverse ones too, as they are stored."""
         names = self.names
@@ -315,6 +330,7 @@ class Reader:
             whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
             model, method = restored(self.config, whole)
             return method.predictor(model)
+        self._require_tables(tables)
         backend, device = self.config.training.backend, self.config.training.device
         return TablePredictor(
             placed(tables[ENTITY], device),
@@ -322,6 +338,17 @@ class Reader:
             score_of(self.config),
             backend_for(backend, device),
         )
+
+    def _require_tables(self, tables: Mapping[str, NDArray[Any]]) -> None:
+        """Kernels read these tables by id: each id must have a row, of the same width."""
+        rows = {ENTITY: self.num_entities, RELATION: 2 * self.num_relations}
+        for name, count in rows.items():
+            table = tables.get(name)
+            fits = table is not None and table.dtype == np.float32 and table.ndim == 2
+            fits = fits and table is not None and len(table) == count
+            require_fit(fits, f"{count} ids have no table {name!r} of as many rows")
+        same = tables[ENTITY].shape[1] == tables[RELATION].shape[1]
+        require_fit(same or not self.num_relations, "tables of entities and relations differ")
 
     def _mapped(self, name: str) -> dict[str, NDArray[Any]]:
         return mapped(self._paths[name])
@@ -346,6 +373,7 @@ def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
 def open_reader(folder: Path | str, version: int | str | None = None) -> Reader:
     """A version of the graph in `folder`, by number or tag; default: the newest complete one."""
     store = Store(Path(folder))
-    if version is not None:
-        return Reader(store, store.number_of(version))
-    return store.at_newest(lambda newest: Reader(store, newest))
+    with naming_damage(store):
+        if version is not None:
+            return Reader(store, store.number_of(version))
+        return store.at_newest(lambda newest: Reader(store, newest))
