@@ -230,7 +230,10 @@ async def _add(load: Load, client: Client, size: Size, first: int) -> None:
     """Post one batch after the other, each when the one before is learned."""
     for number in range(first, first + size.swaps):
         body = {"facts": news(number, size.entities), "valid": 0.02}
-        status, job = await client.call("POST", "/facts", body, TOKEN)
+        while (posted := await client.call("POST", "/facts", body, TOKEN))[0] == 503:
+            load.failures.append("status 503 of facts")
+            await asyncio.sleep(1)
+        status, job = posted
         if status != 202:
             raise RuntimeError(f"the facts were not accepted: {job}")
         while job["status"] != "done":
