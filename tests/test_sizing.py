@@ -2,6 +2,7 @@
 
 import pytest
 
+from lkge import sizing
 from lkge.configure import PRESETS, configure
 from lkge.sizing import LARGE, PRESET_VALUES, Size, describe, estimate, sized
 
@@ -58,3 +59,11 @@ def test_time_and_memory_grow_with_the_graph() -> None:
     assert line.startswith("155,493 entities, 702,008 facts; batches of ")
     assert "minutes an epoch" in line
     assert "GiB" in line
+
+
+def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configure({}, living=True, size=BASE)
+    monkeypatch.setattr(sizing, "memory_of_machine", lambda: 2**30)
+    assert describe(config, BASE).endswith("this machine has 1.0 GiB: choose a smaller --dim")
+    monkeypatch.setattr(sizing, "memory_of_machine", lambda: 2**36)
+    assert "--dim" not in describe(config, BASE)

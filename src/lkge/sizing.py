@@ -5,7 +5,6 @@ entities, batches are smaller, and validation facts are ranked among a sample. A
 given, or that differs from the preset, stays as it is.
 """
 
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from lkge.config import RunConfig
+from lkge.data.reading import memory_of_machine
 
 LARGE = 20_000
 """Up to so many entities nothing changes."""
@@ -30,7 +30,7 @@ PRESET_VALUES: Mapping[str, Any] = {
 """The settings that follow from the size, and their values up to `LARGE` entities."""
 
 BYTES_PER_FACT = 150
-BYTES_OF_PROCESS = 400 << 20
+BYTES_OF_PROCESS = 600 << 20
 ROW_PASSES = 8
 """Reads and writes of a row in a step: tables, gradient, optimizer."""
 TIMED = 5
@@ -93,11 +93,6 @@ def estimate(config: RunConfig, size: Size) -> Estimate:
     return Estimate(seconds, memory)
 
 
-def memory_of_machine() -> int:
-    """Bytes."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
 def describe(config: RunConfig, size: Size) -> str:
     """What was chosen for a graph of this size, and what it takes, in one line."""
     training, expected = config.training, estimate(config, size)
@@ -113,6 +108,8 @@ def describe(config: RunConfig, size: Size) -> str:
         f"about {expected.seconds / 60:.1f} minutes an epoch, at most {training.max_epochs} epochs"
     )
     parts.append(f"{expected.memory / 2**30:.1f} GiB of memory")
+    if expected.memory > (there := memory_of_machine()):
+        parts.append(f"this machine has {there / 2**30:.1f} GiB: choose a smaller --dim")
     return "; ".join(parts)
 
 

@@ -172,6 +172,12 @@ def test_in_a_large_table_the_neighbours_in_sorted_order_are_compared(
     assert compared == [10_000]
 
 
+def test_a_name_behind_all_others_is_unknown_although_names_were_removed() -> None:
+    table = NameTable.of(["a", "b", "c"]).renamed(1, "")
+    assert table.find("z") is None
+    assert table.appended(["z"]).find("z") == 3
+
+
 def test_of_long_names_only_so_many_characters_are_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

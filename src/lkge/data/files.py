@@ -81,14 +81,6 @@ def unfinished_folder(path: Path) -> Iterator[Path]:
         sync_folder(temporary)
 
 
-def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing; each is synced to the disk."""
-    if not folder.exists():
-        make_folders(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
-
-
 def remove(path: Path) -> None:
     """Remove a file, a link or a folder tree; errors of the file system are ignored."""
     if path.is_dir() and not path.is_symlink():
@@ -111,6 +103,14 @@ def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of crashed writers; no writer may be active in `folder`."""
     for leftover in folder.glob(LEFTOVER):
         remove(leftover)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing; each is synced to the disk."""
+    if not folder.exists():
+        make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

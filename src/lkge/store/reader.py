@@ -32,6 +32,10 @@ from lkge.training.trainer import restored
 
 Ids = NDArray[np.int64]
 
+QUERIES_AT_ONCE = 8
+"""In one pass over the tables. With a million entities a pass for eight queries takes less than
+twice as long as one for a single query."""
+
 
 class Prediction(NamedTuple):
     """An entity that completes a fact: score, plausibility from 0 to 1, whether the fact is known,
@@ -166,13 +170,59 @@ class Reader:
     ) -> list[Prediction]:
         """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
         `in_range` only entities that a known fact of the relation has in the same place."""
-        entity, query_relation = query = self._query(subject, relation, object)
-        scores = self._finite(self.predictor.candidate_scores(entity, query_relation))
-        known = self.answers.of(entity, query_relation, self.version)
+        query = self._query(subject, relation, object)
+        scores = self.predictor.candidate_scores(*query)
+        return self._best_answers(query, scores, k, new_only, in_range)
+
+    def predict_each(
+        self, queries: Sequence[Mapping[str, Any]]
+    ) -> list[list[Prediction] | DataError]:
+        """`predict` of several queries, given by its arguments; the error of a query in place of
+        its answers. One pass over the tables scores several queries where that is faster; then the
+        last digits of a score depend on the other queries."""
+        found: list[list[Prediction] | DataError] = []
+        for start in range(0, len(queries), self.queries_at_once):
+            found += self._answered(queries[start : start + self.queries_at_once])
+        return found
+
+    @property
+    def queries_at_once(self) -> int:
+        """How many queries are scored in one pass over the tables: several by a matrix product."""
+        predictor = self.predictor
+        is_product = isinstance(predictor, TablePredictor) and predictor.score.is_bilinear
+        return QUERIES_AT_ONCE if is_product else 1
+
+    def _answered(self, queries: Sequence[Mapping[str, Any]]) -> list[list[Prediction] | DataError]:
+        found: list[list[Prediction] | DataError] = []
+        asked: list[tuple[int, tuple[int, int], dict[str, Any]]] = []
+        for place, query in enumerate(queries):
+            names, options = split_query(query)
+            try:
+                asked.append((place, self._query(*names), options))
+                found.append([])
+            except DataError as error:
+                found.append(error)
+        ids = np.array([(*pair, 0) for _, pair, _ in asked], dtype=np.int32).reshape(-1, 3)
+        scores = self.predictor.query_scores(ids) if asked else ()
+        for (place, pair, options), row in zip(asked, scores, strict=True):
+            found[place] = self._best_answers(pair, row, **options)
+        return found
+
+    def _best_answers(
+        self,
+        query: tuple[int, int],
+        scores: NDArray[np.float32],
+        k: int = 10,
+        new_only: bool = False,
+        in_range: bool = False,
+    ) -> list[Prediction]:
+        """The best answers by the scores of all entities."""
+        scores = self._finite(scores)
+        known = self.answers.of(*query, self.version)
         left = np.ones(len(scores), np.bool_)
         if in_range:
             left[:] = False
-            left[self._judge.range_of(query_relation)] = True
+            left[self._judge.range_of(query[1])] = True
         if new_only:
             left[known] = False
         left[self.removed] = False
@@ -302,6 +352,15 @@ class Reader:
 
     def _mapped(self, name: str) -> dict[str, NDArray[Any]]:
         return mapped(self._paths[name])
+
+
+def split_query(
+    query: Mapping[str, Any],
+) -> tuple[tuple[str | None, str, str | None], dict[str, Any]]:
+    """(subject, relation, object) and the other arguments of `Reader.predict`."""
+    options = dict(query)
+    subject, relation = options.pop("subject", None), options.pop("relation")
+    return (subject, relation, options.pop("object", None)), options
 
 
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:

@@ -172,6 +172,7 @@ class Update:
                 "the embeddings are no longer finite; lower training.learning_rate"
             )
         epochs = trainer.finish().epochs
+        del trainer  # its gradient and copies are as large as the tables
         seconds = time.perf_counter() - started
         tensors = learned_tensors(model, method)
         trainable = self.reader.num_facts - len(self._excluded(split))
@@ -278,6 +279,7 @@ class Update:
             (last, new),
             (reader.answers, known),
             config,
+            full=result.full,
             new_baseline=self.kind == records.RELEARN,
         )
 

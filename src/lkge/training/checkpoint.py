@@ -209,7 +209,7 @@ def write_tensors(path: Path, tensors: Tensors) -> str:
 
 
 def _file_pieces(tensors: Tensors) -> Iterator[memoryview]:
-    """All bytes of a file in the safetensors format; `safetensors.torch.save` holds two copies."""
+    """All bytes of a file in the safetensors format; `safetensors.torch.save` makes two copies."""
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header, end = {}, 0
     for name in names:
