@@ -123,8 +123,9 @@ def read_regular(path: Path | str, limit: int | None = None, *, follow: bool = T
     eighth of the memory that may be taken."""
     most = max_memory() // 8 if limit is None else limit
     with open_regular(path, follow=follow) as file:
-        content = b"".join(_pieces(file, most + 1))
-    if len(content) > most:
+        large = os.fstat(file.fileno()).st_size > most  # of a pipe it is 0
+        content = b"" if large else b"".join(_pieces(file, most + 1))
+    if large or len(content) > most:
         raise OSError(EFBIG, f"larger than the limit of {most:,} bytes", str(path))
     return content
 
