@@ -1,4 +1,4 @@
-"""Run folders and living graphs of release 0.1 are read, resumed and extended."""
+"""Run folders and living graphs of earlier releases are read, resumed and extended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lkge.config import RunConfig
 from lkge.configure import read_toml
 
 GOLDEN = Path(__file__).parent / "golden"
-OLD_MRR = 0.169
-"""The MRR of `golden/run` under the protocol `paper`, as release 0.1 computed it."""
+OLD_MRR = NEWER_MRR = 0.169
+"""The MRR of `golden/run` and `golden/run-2` under the protocol `paper`, as they had it then."""
 
 
 def copied(name: str, folder: Path) -> Path:
@@ -38,6 +38,25 @@ def test_a_finished_run_is_opened_and_answers() -> None:
     assert round(run.results.mrr, 3) == OLD_MRR
     answers = run.predictor.top_k("City 03", "lies in", k=3)
     assert len(answers) == 3
+
+
+def test_a_run_of_format_2_times_is_opened_and_answers() -> None:
+    run = api.opened(GOLDEN / "run-2")
+    assert round(run.results.mrr, 3) == NEWER_MRR
+    assert len(run.predictor.top_k("City 03", "lies in", k=3)) == 3
+
+
+def test_a_living_graph_of_format_2_answers_as_it_did() -> None:
+    graph = lkge.open(GOLDEN / "store-2")
+    first, second, third = graph.predict(subject="City 03", relation="lies in", k=3)
+    assert (first.entity, second.entity, third.entity) == ("Country 3", "Country 5", "City 17")
+    np.testing.assert_allclose([first.score, second.score], [2.2005615, 1.0454498], rtol=1e-5)
+    assert (first.known, second.known) == (True, False)
+    assert graph.version == 4
+    assert graph.entities("Old T") == ["Old Town"]
+    assert graph.entities("City 23") == []
+    assert [record.kind for record in graph.log()] == ["init", "add", "add", "edit", "edit"]
+    assert lkge.open(GOLDEN / "store-2", version="first").version == 1
 
 
 def test_a_stopped_run_ends_as_the_whole_run_did(tmp_path: Path) -> None:
