@@ -16,8 +16,8 @@ from tests.store.made import bytes_of
 from lkge.errors import RunError
 from lkge.living import init, open
 from lkge.store import graph as graph_module
-from lkge.store.checking import repair
 from lkge.store.inbox import accept, waiting
+from lkge.store.repairing import repair
 from lkge.store.skipped import MAX_NOTES, SKIPPED, note_skipped, nothing_new, skipped_batches
 from lkge.store.versions import MODEL
 from lkge.training.events import BatchSkipped, EpochFinished, Event
@@ -153,7 +153,7 @@ def test_a_skipped_batch_hides_none_that_is_to_be_learned_again(kg: Path) -> Non
     graph = open(kg)
     graph.add(NEW, valid=0.0)
     graph.add(KNOWN)
-    (graph.store.folder_of(2) / MODEL).unlink()
+    graph.store.paths(2, MODEL)[0].unlink()
     graph = open(kg)
     assert graph.version == 1
     assert repair(graph.store)

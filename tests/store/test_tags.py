@@ -16,9 +16,10 @@ from tests.store.made import accept_next, bytes_of, learn_waiting, made_store
 
 from lkge.errors import DamagedFile, LkgeError, RunError, SettingsError
 from lkge.living import init, open
-from lkge.store.checking import check, repair
+from lkge.store.checking import check
 from lkge.store.locks import writing
 from lkge.store.records import Options
+from lkge.store.repairing import repair
 from lkge.store.retention import changed_options, created_time, versions_to_remove
 from lkge.store.tags import TAGS, add_tag, delete_tag, is_tag_name, read_tags, write_tags
 from lkge.store.versions import MODEL, Store
@@ -172,7 +173,7 @@ def test_damaged_tags_stop_pruning_and_are_set_aside(tmp_path: Path) -> None:
 def test_a_tag_of_a_version_that_is_set_aside_is_dropped(tmp_path: Path) -> None:
     store = made_store(tmp_path / "KG", 2)
     write_tags(store.folder, {"good": 1, "bad": 2})
-    (store.folder_of(2) / MODEL).unlink()
+    store.paths(2, MODEL)[0].unlink()
     assert any("the tag 'bad' of version 2 is dropped" in line for line in repair(store))
     assert (check(store), store.tags) == ([], {"good": 1})
 

@@ -228,9 +228,11 @@ def _consolidate(graph: lkge.LivingGraph) -> str:
     """Train on all known facts again in the background, if that is due; a line that says so."""
     from lkge.store.background import start_consolidation
 
-    if not graph.consolidation_due:
+    if not (graph.consolidation_due or graph.compaction_due):
         return ""
     start_consolidation(graph.store.folder)
+    if not graph.consolidation_due:
+        return "The files are compacted in the background."
     return (
         f"All known facts are trained on again, as version {graph.version + 1}: in the background."
     )

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from lkge.errors import RunError
+from lkge.errors import DamageWarning, RunError
 from lkge.reports import grids
 from lkge.training import events
 
@@ -71,6 +72,22 @@ def say_warnings(warnings: Iterable[str]) -> None:
     """Print yellow lines on stderr."""
     for warning in warnings:
         say(f"warning: {warning}", "yellow", stderr=True)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Damage that is found in the block is printed as a line."""
+
+    def shown(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if issubclass(category, DamageWarning):
+            say_warnings([str(message)])
+        else:
+            before(message, category, *rest)
+
+    with warnings.catch_warnings():
+        before, warnings.showwarning = warnings.showwarning, shown
+        warnings.simplefilter("always", DamageWarning)
+        yield
 
 
 def say_error(message: str) -> None:

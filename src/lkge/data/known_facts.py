@@ -51,6 +51,13 @@ class KnownFacts:
         """Start and stop of the answers of n queries, shapes (n,); equal if a query is unknown."""
         return self._spans(pack(subjects, relations))
 
+    def spans_of(self, subjects: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+        """Start and stop of the answers of all queries of each subject, shapes (n,)."""
+        ids = subjects.astype(np.int64)
+        first = np.searchsorted(self.keys, pack(ids, 0))
+        behind = np.searchsorted(self.keys, pack(ids, _RELATION), side="right")
+        return self.offsets[first], self.offsets[behind]
+
     def of(self, subject: int, relation: int, until: int) -> Ids:
         """The sorted objects of one query that are known by snapshot `until`."""
         starts, stops = self.lookup([subject], [relation])

@@ -33,10 +33,12 @@ from lkge.provenance import provenance
 from lkge.store import health, quality, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
+from lkge.store.content import Change, Content
 from lkge.store.editing import split_edit
 from lkge.store.held_out_lists import calibrated
 from lkge.store.holdout import mean_drift, sample_candidates
 from lkge.store.inbox import FactBatch
+from lkge.store.overlay import table_delta
 from lkge.store.reader import Reader, inference_tables
 from lkge.store.subgraph import Subgraph, choose_subgraph, whole_graph
 from lkge.store.update_split import UpdateSplit, split_batch
@@ -82,9 +84,9 @@ class Update:
     review: ClassVar[bool] = False
     """Whether the facts were learned before; see `Trainer`."""
 
-    def run(self, split: UpdateSplit | None = None) -> tuple[dict[str, Arrays], records.Manifest]:
-        """All steps: arrays by file, and the manifest without checksums. `split` is step 1, if it
-        is done."""
+    def run(self, split: UpdateSplit | None = None) -> tuple[dict[str, Content], records.Manifest]:
+        """All steps: what changes by kind, and the manifest without the new files. `split` is
+        step 1, if it is done."""
         reader = self.reader
         split = split or self.split()
         pool = self.replay_pool(split)
@@ -96,25 +98,38 @@ class Update:
         known = self.known_answers(split)
         measured = self.evaluate(split, result, inference, known)
         since = self.facts_since_calibration(split)
-        files: dict[str, Arrays] = {
-            versions.MODEL: model,
+        contents: dict[str, Content] = {
+            versions.MODEL: self.changed(versions.MODEL, reader.model_arrays, model),
             versions.NAMES: split.names.arrays(),
             versions.KNOWN: known.arrays(),
             versions.HOLD_OUT_FILE: measured.arrays(),
-            **({versions.INFERENCE: inference} if inference else {}),
         }
+        if inference:
+            contents[versions.INFERENCE] = self.changed(
+                versions.INFERENCE, reader.inference_arrays, inference
+            )
         record = self.record(split, result, known, measured)
-        manifest = dataclasses.replace(
-            reader.manifest,
-            version=reader.version + 1,
+        manifest = reader.manifest.next(
+            self.judged(record, measured),
             updates=split.index + 1,
             last_batch=self.batch.number,
             calibration=self.calibration(split, measured, result, inference, known),
             facts_since_calibration=since if self.keeps_calibration(split) else 0,
             provenance=provenance(),
-            log=(*reader.log, self.judged(record, measured)),
         )
-        return files, manifest
+        return contents, manifest
+
+    def changed(
+        self, kind: str, before: Mapping[str, NDArray[Any]], after: Mapping[str, Array]
+    ) -> Content:
+        """Tables as what differs from the last version. What is copied instead is verified."""
+        delta = table_delta(before, after)
+
+        def whole() -> Arrays:
+            self.reader.verify(kind)
+            return after
+
+        return after if delta is None else Change(whole, delta)
 
     def start(self) -> Start:
         """What training begins with: the last version."""
@@ -162,6 +177,7 @@ class Update:
         """Step 3: train the subgraph."""
         started = time.perf_counter()
         config = self.training_config(split)
+        self.verify(subgraph)
         model, method = restored(config, subgraph.rows(self.start().model))
         snapshot = Snapshot(
             index=split.index,
@@ -192,6 +208,12 @@ class Update:
         trainable = self.reader.num_facts - len(self._excluded(split))
         full = self.review or len(pool) >= trainable
         return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds, full)
+
+    def verify(self, subgraph: Subgraph) -> None:
+        """DamagedFile if rows that are trained are not as they were written."""
+        old = subgraph.ids[: subgraph.num_old]
+        self.reader.verify_rows(versions.MODEL, old)
+        self.reader.verify_rows(versions.INFERENCE, old)
 
     def history(self, pool: Facts, subgraph: Subgraph) -> History:
         """The earlier facts that the method sees in training, with ids of the subgraph."""
@@ -309,7 +331,6 @@ class Update:
             mrr_new=measured.mrr_new,
             mrr_old_before=measured.last_update.mrr_before,
             mrr_old=measured.last_update.mrr,
-            row=measured.mrr_by_version,
             candidates=measured.candidates,
             full=result.full,
             drift=drift,
