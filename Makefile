@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 DEMO   := runs/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test checks kernels bench clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
@@ -18,12 +18,17 @@ demo: $(VENV)/.installed ## set up, learn the embedded graph "brick" with evergr
 	$(BIN)/lkge report $(DEMO)/evergreen $(DEMO)/lkge --out $(DEMO)
 
 test: $(VENV)/.installed-dev ## set up, then lint, types, layers and tests
+	$(MAKE) --jobs 2 --output-sync checks kernels
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+checks: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m lkge.training.warmup # compile once, not in every test process
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+kernels: $(VENV)/.installed-dev # compile once, not in every test process
+	$(BIN)/python -m lkge.training.warmup
 
 bench: $(VENV)/.installed-benchmarks ## set up, then measure speed side by side; DATA=dataset.zip for the paper's graph
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.studies.made import fake_program
+from tests.studies.made import fake_answers, fake_program
 from typer.testing import CliRunner, Result
 
 import lkge as package
@@ -19,7 +19,7 @@ from lkge.cli import app
 from lkge.methods import METHODS
 from lkge.testing import paper_config
 
-__all__ = ["fake_program"]
+__all__ = ["fake_answers", "fake_program"]
 
 BENCH = Path(__file__).parent / "studies" / "fake_studies.py"
 STUDY = """

@@ -6,6 +6,7 @@ from lkge import errors
 from lkge.errors import (
     DamagedFile,
     DataError,
+    LearningFailed,
     LkgeError,
     NewerFormat,
     RunError,
@@ -21,7 +22,7 @@ def test_the_tree() -> None:
         LkgeError: (Exception,),
         **dict.fromkeys((DataError, SettingsError, RunError), (LkgeError,)),
         UnknownName: (DataError,),
-        **dict.fromkeys((DamagedFile, NewerFormat, StoreLocked), (RunError,)),
+        **dict.fromkeys((DamagedFile, LearningFailed, NewerFormat, StoreLocked), (RunError,)),
     }
 
 

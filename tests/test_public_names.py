@@ -11,6 +11,7 @@ PUBLIC = {
     "DamagedFile",
     "DataError",
     "GrowingGraph",
+    "LearningFailed",
     "LivingGraph",
     "LkgeError",
     "NewerFormat",

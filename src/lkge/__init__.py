@@ -19,6 +19,7 @@ from lkge.config import RunConfig
 from lkge.errors import (
     DamagedFile,
     DataError,
+    LearningFailed,
     LkgeError,
     NewerFormat,
     RunError,
@@ -33,6 +34,7 @@ __all__ = [
     "DamagedFile",
     "DataError",
     "GrowingGraph",
+    "LearningFailed",
     "LivingGraph",
     "LkgeError",
     "NewerFormat",

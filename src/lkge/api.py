@@ -105,9 +105,12 @@ def opened(folder: Path | str) -> Run:
     folder = Path(folder)
     config = read_toml(folder / CONFIG)
     manifest = checkpoint.read_checked_json(folder / MODEL)
-    tensors = checkpoint.read_tensors(folder / TABLES, manifest["sha256"])
-    model, method = restored(config, tensors)
-    vocabulary = Vocabulary.from_json(manifest["vocabulary"])
+    try:
+        tensors = checkpoint.read_tensors(folder / TABLES, manifest["sha256"])
+        vocabulary = Vocabulary.from_json(manifest["vocabulary"])
+        model, method = restored(config, tensors)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{folder / MODEL}: not the model of a run: {error!r}") from error
     try:
         results = Results.from_json(checkpoint.read_json(folder / RESULTS))
     except (AttributeError, KeyError, TypeError) as error:
@@ -120,7 +123,7 @@ def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
     try:
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{folder}: not empty; resume that run or choose another folder")
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        files.make_folders(folder.parent)
         with nullcontext(folder) if folder.exists() else files.unfinished_folder(folder) as place:
             files.write_text_atomically(place / GRAPH, json.dumps(_identity(graph)))
             files.write_text_atomically(place / CONFIG, config.to_toml())

@@ -20,6 +20,8 @@ LOSSES: Losses = ("margin", "softmax", "sampled")
 WITH_NEGATIVES: Losses = ("margin", "sampled")
 WITH_CANDIDATES: Losses = ("softmax", "sampled")
 SECTIONS = ("dataset", "model", "training", "method")
+MAX_SHOWN = 200
+"""Characters of a wrong value in an error, at most."""
 
 
 def setting(
@@ -276,7 +278,9 @@ def _changed(part: Section, values: Mapping[str, Any], section: str) -> Section:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join([section, *(str(each) for each in first["loc"])])
-        raise SettingsError(f"{name} = {first['input']!r}: {first['msg']}") from error
+        shown = repr(first["input"])
+        shown = shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"
+        raise SettingsError(f"{name} = {shown}: {first['msg']}") from error
 
 
 def literal(value: object) -> str:

@@ -6,13 +6,13 @@
 the presets `living` and `living-paper`.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from lkge.config import SECTIONS, RunConfig
+from lkge.data.documents import read_toml as read_toml_file
 from lkge.errors import LkgeError, SettingsError
 from lkge.methods import method_named
 
@@ -216,10 +216,10 @@ def _translated(tree: Mapping[str, Any], base: RunConfig) -> dict[str, Any]:
 def _from_file(path: Path, convert: Callable[[Mapping[str, Any]], T]) -> T:
     """What `convert` makes of a TOML file; errors name the file."""
     try:
-        return convert(tomllib.loads(path.read_text(encoding="utf-8")))
+        return convert(read_toml_file(path))
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from error
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from error

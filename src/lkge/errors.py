@@ -54,6 +54,10 @@ class DamageWarning(UserWarning):
     """The newest version of a living graph is damaged, and an older one is used."""
 
 
+class LearningFailed(RunError):
+    """Training came to values that are no numbers: other settings are needed, or other facts."""
+
+
 class StoreLocked(RunError):
     """Another process is writing to a living graph; the message names it."""
 

@@ -61,8 +61,9 @@ def init(
     require_retention(keep, keep_days)
     options = Options(keep, known, keep_days)
     if run is not None:
-        if preset is not None:
-            raise SettingsError(f"{run}: a run goes on with its own settings; leave preset out")
+        for name, given in (("preset", preset), ("config", config)):
+            if given is not None:
+                raise SettingsError(f"{run}: a run goes on with its own settings; leave {name} out")
         return create(folder, of_run(Path(run), data, changes, known), options, store_config)
     chosen = configure(changes, preset, config=config, living=True)
     if not known:

@@ -128,12 +128,6 @@ def test_damaged_compression(suffix: str, damage: Callable[[bytes], bytes]) -> N
         read_facts(damage(PACKERS[suffix](TSV * 50)), name=f"facts.tsv{suffix}")
 
 
-def test_compressed_data_of_unreasonable_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lkge.data.formats.MAX_UNPACKED", 1000)
-    with pytest.raises(DataError, match="unreasonable"):
-        read_facts(gzip.compress(b"\n" * 1001), name="facts.tsv.gz")
-
-
 @pytest.mark.parametrize("name", ["facts", "facts.doc", "facts.gz", "facts.tsv.rar", ".txt"])
 def test_unknown_suffixes(name: str) -> None:
     assert not is_fact_file(name)

@@ -11,6 +11,7 @@ from lkge.data.files import (
     as_data_error,
     as_run_error,
     held,
+    make_folders,
     remove,
     remove_at_once,
     remove_leftovers,
@@ -154,3 +155,54 @@ def test_a_folder_is_on_the_disk_before_it_takes_its_place(
     with unfinished_folder(tmp_path / "folder") as temporary:
         inode = temporary.stat().st_ino
     assert acts == [inode, "replace", tmp_path.stat().st_ino]
+
+
+def test_new_folders_are_synced_up_to_the_first_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def recording(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", recording)
+    make_folders(tmp_path / "a" / "b")
+    assert synced == [path.stat().st_ino for path in (tmp_path, tmp_path / "a")]
+    make_folders(tmp_path / "a" / "b")
+    assert len(synced) == 2
+
+
+def test_of_a_link_only_the_link_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    for name, target in (("link", "folder"), ("dangling", "none")):
+        (tmp_path / name).symlink_to(target)
+        remove(tmp_path / name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder", "file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "make room on the disk"),
+        (errno.ENOLCK, "this file system has no locks: choose a place on another disk"),
+    ],
+)
+def test_a_lock_that_cannot_be_had_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    message = f"lock: cannot be written: .*{remedy}"
+    with pytest.raises(RunError, match=message), held(tmp_path / "lock"):
+        pytest.fail("there was no lock to hold")
+
+
+def test_a_pipe_in_place_of_a_lock_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+    with pytest.raises(RunError, match="not a file"), held(tmp_path / "lock"):
+        pytest.fail("there was no lock to hold")

@@ -186,8 +186,8 @@ def test_archives_of_unreasonable_size(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(DataError, match="too many files"):
         read_growing_graph(path)
     monkeypatch.undo()
-    monkeypatch.setattr("lkge.data.folders.MAX_UNPACKED", 20)
-    with pytest.raises(DataError, match="unreasonable size"):
+    monkeypatch.setenv("LKGE_MAX_MEMORY", "20")
+    with pytest.raises(DataError, match="LKGE_MAX_MEMORY"):
         read_growing_graph(path)
 
 

@@ -21,7 +21,7 @@ import lkge
 from lkge import living
 from lkge.data.formats import Triple
 from lkge.serve.app import create_app
-from lkge.serve.server import address, listen
+from lkge.serve.server import address, listen, server_config
 from lkge.testing import paper_config
 
 TOKEN = "a token for tests"
@@ -83,7 +83,7 @@ def served(kg: Path, *words: str, token: str | None = TOKEN) -> Iterator[tuple[s
 def threaded(kg: Path, **options: Any) -> Iterator[str]:
     """The service on a socket, in a thread of this process: its address."""
     app = create_app(kg, **{"token": TOKEN, **options})
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    server = uvicorn.Server(server_config(app, app.state.service.limits))
     listening = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

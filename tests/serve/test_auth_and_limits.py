@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.serve.helpers import BEARER, IDLE_LEARNER, TOKEN, running_client
+from fastapi import APIRouter
+from fastapi.testclient import TestClient
+from tests.serve.helpers import BEARER, HERE, IDLE_LEARNER, TOKEN, running_client
 
 from lkge.errors import SettingsError
 from lkge.serve.app import create_app
-from lkge.serve.auth import QUESTIONS, TokenAuth, is_loopback
-from lkge.serve.errors import PROBLEM, HTTPProblem
+from lkge.serve.auth import Access, Tokens, token_from
+from lkge.serve.errors import PROBLEM
 from lkge.serve.limits import Limits
+from lkge.serve.origin import is_loopback
 
 PUBLIC = {"host": "0.0.0.0", "learner_command": IDLE_LEARNER}
 
 
-def auth(token: str | None = TOKEN, open_reading: bool = True) -> TokenAuth:
-    async def no_app(*_: object) -> None:
-        raise AssertionError
-
-    return TokenAuth(no_app, token, open_reading)
+def check(token: str | None, given: str, read: str | None = None) -> Access:
+    return Tokens(token, read).access(given)
 
 
 def basic(password: str) -> dict[str, str]:
@@ -46,45 +46,97 @@ def test_loopback_hosts(host: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["", "Bearer", "Bearer ", "Bearer wrong", TOKEN, f"Basic {TOKEN}"]
+    "given", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer töken", TOKEN, f"Basic {TOKEN}"]
 )
-def test_writing_needs_the_token(given: str) -> None:
-    with pytest.raises(HTTPProblem) as refused:
-        auth().check("POST", "/facts", given)
-    assert refused.value.problem.status == 401
+@pytest.mark.parametrize("token", [TOKEN, None])
+def test_what_is_not_the_token_allows_nothing(token: str | None, given: str) -> None:
+    assert check(token, given) == Access.NONE
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/new-route"), ("POST", "/facts/"), ("PUT", "/predict"), ("DELETE", "/jobs/1")],
-)
-def test_a_request_that_is_not_known_to_read_needs_the_token(method: str, path: str) -> None:
-    with pytest.raises(HTTPProblem) as refused:
-        auth().check(method, path, "")
-    assert refused.value.problem.status == 401
+def test_each_token_allows_what_it_is_for() -> None:
+    assert check(TOKEN, f"bearer {TOKEN}") == Access.WRITE
+    assert check(TOKEN, "Bearer for reading", "for reading") == Access.READ
+    assert check(None, "Bearer for reading", "for reading") == Access.READ
+    assert check(TOKEN, basic(TOKEN)["Authorization"]) == Access.READ, "as a password"
+    assert check(TOKEN, basic("for reading")["Authorization"], "for reading") == Access.READ
 
 
-def test_each_post_route_that_needs_no_token_is_a_question(learned: Path) -> None:
-    paths = create_app(learned, token=TOKEN).openapi()["paths"]
-    posts = {path for path, operations in paths.items() if "post" in operations}
-    assert posts >= QUESTIONS
-    assert posts - QUESTIONS == {"/facts", "/edit", "/relearn"}
+@pytest.mark.parametrize("tokens", [("",), (" ",), ("töken",), ("a\nb",), ("same", "same")])
+def test_a_token_that_cannot_be_sent_is_refused(tokens: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError, match="token"):
+        Tokens(*tokens)
 
 
-def test_on_loopback_the_token_allows_writing_and_reading_needs_none() -> None:
-    auth().check("POST", "/facts", f"bearer {TOKEN}")
-    auth().check("POST", "/predict", "")
+def test_a_token_is_read_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_TOKEN", "from the environment")
+    (tmp_path / "token").write_text(" secret\n")
+    assert token_from(tmp_path / "token", "A_TOKEN") == "secret"
+    assert token_from(None, "A_TOKEN") == "from the environment"
+    assert token_from(None, "ANOTHER_TOKEN") is None
 
 
-def test_without_a_token_nothing_is_written() -> None:
-    with pytest.raises(HTTPProblem) as refused:
-        auth(None).check("POST", "/facts", "Bearer ")
-    assert refused.value.problem.status == 403
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"a\nb", b"\xff", b"a" * 5000])
+def test_a_file_that_has_no_token_is_an_error(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError, match=str(path)):
+        token_from(path, "A_TOKEN")
 
 
-def test_a_token_in_other_letters_is_refused_and_not_an_error() -> None:
-    with pytest.raises(HTTPProblem):
-        auth(open_reading=False).check("GET", "/", "Bearer töken")
+def test_a_route_that_says_nothing_needs_the_token_for_writing(learned: Path) -> None:
+    """Deny by default: routes that are added later, to the application or by a router."""
+    app = create_app(learned, token=TOKEN, learner_command=IDLE_LEARNER)
+    router = APIRouter()
+
+    @app.get("/forgotten")
+    @router.put("/also-forgotten")
+    async def forgotten() -> str:
+        return "done"
+
+    app.include_router(router)
+    with TestClient(app, base_url=HERE) as client:
+        for method, path in (("GET", "/forgotten"), ("PUT", "/also-forgotten")):
+            assert client.request(method, path).status_code == 401
+            assert client.request(method, path, headers=BEARER).status_code == 200
+
+
+READING = {
+    *(("post", path) for path in ("/predict", "/predict/batch", "/similar", "/score")),
+    *(("get", f"/jobs{rest}") for rest in ("", "/{number}", "/{number}/events")),
+    *(("get", f"/{path}") for path in ("entities", "relations", "neighbourhood", "map")),
+    *(("get", f"/{path}") for path in ("versions", "health", "metrics", "events")),
+}
+
+
+def test_the_routes_that_need_no_token_for_writing(learned: Path) -> None:
+    paths = create_app(learned).openapi()["paths"]
+    operations = {(method, path) for path, methods in paths.items() for method in methods}
+    assert operations >= READING
+    with running_client(learned, token=None, learner_command=IDLE_LEARNER) as client:
+        for method, path in operations - READING:
+            assert client.request(method, path).status_code == 403
+
+
+def test_without_a_token_nothing_is_written(learned: Path) -> None:
+    with running_client(learned, token=None, learner_command=IDLE_LEARNER) as client:
+        for headers in ({}, BEARER, {"Authorization": "Bearer "}):
+            refused = client.post("/facts", json={"facts": [["a", "b", "c"]]}, headers=headers)
+            assert refused.status_code == 403
+            assert "read-only" in refused.json()["detail"]
+
+
+def test_with_a_token_for_reading_each_request_needs_one(learned: Path) -> None:
+    reading = {"Authorization": "Bearer for reading"}
+    with running_client(learned, read_token="for reading", learner_command=IDLE_LEARNER) as client:
+        assert client.get("/health").status_code == 401
+        assert client.get("/health", headers=BEARER).status_code == 200
+        assert client.get("/health", headers=reading).status_code == 200
+        refused = client.post("/facts", json={"facts": [["a", "b", "c"]]}, headers=reading)
+        assert refused.status_code == 403
+        assert "for reading" in refused.json()["detail"]
 
 
 def test_on_a_public_host_every_request_needs_the_token(learned: Path) -> None:
@@ -103,8 +155,8 @@ def test_on_a_public_host_every_request_needs_the_token(learned: Path) -> None:
 def test_a_password_is_not_enough_to_write(learned: Path) -> None:
     with running_client(learned, **PUBLIC) as client:
         refused = client.post("/facts", json={"facts": [["a", "b", "c"]]}, headers=basic(TOKEN))
-        assert refused.status_code == 401
-        assert refused.headers["www-authenticate"] == "Bearer"
+        assert refused.status_code == 403
+        assert "Bearer" in refused.json()["detail"]
 
 
 def test_on_a_public_host_there_is_no_service_without_a_token(learned: Path) -> None:
@@ -122,10 +174,53 @@ def test_on_loopback_another_name_is_refused(learned: Path, host: str) -> None:
         assert refused.headers["content-type"] == PROBLEM
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:9", "[::1]", "[::1]:80"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", "127.0.0.1:9", "127.8.8.8", "[::1]", "[::1]:80"]
+)
 def test_on_loopback_its_names_are_served(learned: Path, host: str) -> None:
     with running_client(learned, learner_command=IDLE_LEARNER) as client:
         assert client.get("/health", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+        {"origin": "https://evil.example"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "null"},
+        {"origin": "http://["},
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/neighbourhood?entity=x"])
+def test_what_a_page_of_another_site_asks_is_refused(
+    client: TestClient, path: str, headers: dict[str, str]
+) -> None:
+    refused = client.get(path, headers=headers)
+    assert refused.status_code == 403
+    assert refused.headers["content-type"] == PROBLEM
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "same-origin", "origin": "https://name.of.a.proxy"},
+        {"sec-fetch-site": "none"},
+        {"origin": HERE},
+        {},
+    ],
+)
+def test_what_the_page_itself_asks_is_answered(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.get("/health", headers=headers).status_code == 200
+
+
+def test_a_link_of_another_site_leads_to_the_page_only(client: TestClient) -> None:
+    names = ("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+    link = dict(zip(names, ("cross-site", "navigate", "document"), strict=True))
+    assert client.get("/", headers=link).status_code == 200
+    assert client.get("/map", headers=link).status_code == 403
 
 
 def test_a_body_that_says_it_is_too_large_is_not_read(learned: Path) -> None:

@@ -147,7 +147,7 @@ def require_kept(folder: Path, told: bytes) -> None:
         assert [tuple(fact) for fact in batch.added] == NEWS, "accepted facts are gone"
 
 
-def read_under_a_writer(folder: Path, versions: int = 12, readers: int = 3) -> None:
+def read_under_a_writer(folder: Path, versions: int = 8, readers: int = 2) -> None:
     """Readers open whatever is newest while versions come and go; each is whole."""
     place, stop = made(folder / "KG", keep=2), folder / "stop"
 

@@ -31,7 +31,7 @@ LEARNS: dict[str, Any] = {
     "backend": "torch",
 }
 FORGETS = {**LEARNS, "method": "fine-tune", "loss": "softmax"}
-ADDS = 44
+ADDS = 24
 NOTHING = Comparison()
 
 
@@ -44,7 +44,9 @@ def grown(folder: Path, adds: int, **changes: Any) -> LivingGraph:
     return graph
 
 
-def test_many_small_adds_that_damage_old_facts_are_worse_with_a_remedy(tmp_path: Path) -> None:
+def test_many_small_adds_that_damage_old_facts_are_worse_and_the_remedy_helps(
+    tmp_path: Path,
+) -> None:
     graph = grown(tmp_path / "KG", ADDS, **FORGETS)
     found = graph.health()
     assert (found.version, found.since) == (1 + ADDS, 1)
@@ -60,14 +62,8 @@ def test_many_small_adds_that_damage_old_facts_are_worse_with_a_remedy(tmp_path:
     assert len(crossed) == 1, "the warning comes when the verdict changes, and only then"
     assert all(line.verdict == "worse" for line in graph.log()[crossed[0] :])
 
-    relearned = graph.relearn().last_update
-    assert relearned.mrr > 5 * relearned.mrr_before
-
-
-def test_relearning_makes_a_graph_that_forgot_good_again(tmp_path: Path) -> None:
-    graph = grown(tmp_path / "KG", 12, **FORGETS)
-    assert graph.health().verdict == "worse"
     relearned = graph.relearn()
+    assert relearned.last_update.mrr > 5 * relearned.last_update.mrr_before
     assert relearned.verdict == "good"
     assert relearned.since_baseline.mrr > relearned.since_baseline.mrr_before
     assert graph.health().remedy == ""
@@ -121,7 +117,7 @@ def of(
     hold_out = HoldOut.unranked(facts, 1).with_values(last=values)
     rest = [NOTHING] * 2
     sets, measured = (hold_out, HoldOut(), quality, {}, quality), (residue, residue_error)
-    return Quality(*sets, *rest, *measured, mrr_new=0.5, mrr_by_version={}, candidates=9)
+    return Quality(*sets, *rest, *measured, mrr_new=0.5, candidates=9)
 
 
 def fallen(share: float, facts: int = 100, error: float = 0.001) -> Comparison:

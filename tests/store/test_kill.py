@@ -1,6 +1,6 @@
-"""Real processes, killed at a hundred random moments; readers beside a writer.
+"""Real processes, killed at random moments; readers beside a writer.
 
-With `LKGE_MANY_KILLS=1` in the environment there are ten times as many.
+With `LKGE_MANY_KILLS=1` in the environment there are a thousand kills.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from pathlib import Path
 
 import lkge
 
-ROUNDS = 1000 if os.environ.get("LKGE_MANY_KILLS") == "1" else 100
+ROUNDS = 1000 if os.environ.get("LKGE_MANY_KILLS") == "1" else 50
 
 
 def killing(*words: object) -> str:
     """What the killing process says; it must end well."""
+    return ended_well("tests.store.killing", *words)
+
+
+def ended_well(module: str, *words: object) -> str:
+    """What a module says that runs as a process with one thread; it must end well."""
     paths = os.pathsep.join(str(path) for path in (Path(lkge.__file__).parents[1], _tests()))
     one = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.store.killing", *map(str, words)]
+    command = [sys.executable, "-m", module, *map(str, words)]
     done = subprocess.run(
         command, env={**os.environ, **one, "PYTHONPATH": paths}, capture_output=True, text=True
     )

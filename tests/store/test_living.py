@@ -144,11 +144,13 @@ def test_a_graph_is_evergreen_unless_a_preset_or_a_method_is_named(tmp_path: Pat
         assert graph.config.flat() == {**expected, "method.name": method, "model.dim": 8}
 
 
-def test_a_preset_stands_neither_beside_settings_nor_beside_a_run(tmp_path: Path) -> None:
+def test_a_preset_and_settings_stand_neither_side_by_side_nor_beside_a_run(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="preset 'paper'; leave one of them out"):
         init(tmp_path / "KG", config=paper_config(), preset="paper")
     with pytest.raises(SettingsError, match="its own settings; leave preset out"):
         init(tmp_path / "KG", run=tmp_path / "run", preset="paper")
+    with pytest.raises(SettingsError, match="its own settings; leave config out"):
+        init(tmp_path / "KG", run=tmp_path / "run", config=paper_config())
     assert not (tmp_path / "KG").exists()
 
 

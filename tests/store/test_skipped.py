@@ -171,7 +171,7 @@ def test_damaged_notes_are_found_and_set_aside(kg: Path) -> None:
     path.write_text(path.read_text().replace("nothing", "Nothing"))
     (damage,) = graph.check()
     assert damage.path == str(path)
-    with pytest.raises(RunError, match="check --repair"):
+    with pytest.raises(RunError, match="verify --repair"):
         waiting(graph.store)
     repair(graph.store)
     assert graph.check() == []

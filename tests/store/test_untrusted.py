@@ -1,10 +1,7 @@
-"""Folders that a newer release wrote, that point outside, or whose checkpoint is damaged."""
+"""Folders that a newer release wrote, or that point outside."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import lkge
@@ -14,7 +11,7 @@ from lkge.store.graph import LivingGraph
 from lkge.store.records import FORMAT
 from lkge.store.repairing import repair
 from lkge.store.versions import Store
-from lkge.training.checkpoint import Checkpoints, read_checked_json, write_checked_json
+from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 FACTS = [(f"n{n}", "r", f"n{n * n % 17}") for n in range(60)]
 QUICK = {"dim": 8, "max_epochs": 2, "backend": "torch"}
@@ -104,47 +101,3 @@ def test_a_version_behind_a_link_is_not_whole(graph: LivingGraph, tmp_path: Path
     file.symlink_to(tmp_path / "model")
     assert not graph.store.is_whole(1)
     assert Store(graph.store.folder).newest() == 0
-
-
-def damages(folder: Path) -> Iterator[None]:
-    """Damage a checkpoint in one way after the other."""
-    manifest, (tensors,) = folder / "manifest.json", folder.glob("epoch-*.safetensors")
-    whole, data = read_checked_json(manifest), tensors.read_bytes()
-    tensors.write_bytes(data[: len(data) // 2])
-    yield
-    tensors.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    yield
-    tensors.unlink()
-    yield
-    manifest.write_text("{", encoding="utf-8")
-    yield
-    for part in ("files", "progress", "serial"):
-        write_checked_json(manifest, {name: whole[name] for name in whole if name != part})
-        yield
-    write_checked_json(manifest, whole | {"format": 99})
-    yield
-    manifest.write_text(json.dumps([]), encoding="utf-8")
-    yield
-
-
-def test_a_damaged_checkpoint_is_as_none(graph: LivingGraph, tmp_path: Path) -> None:
-    """The next add trains anew, with the same result."""
-    store = graph.store
-    plain = lkge.init(tmp_path / "plain", **QUICK)  # type: ignore[arg-type]
-    plain.add(FACTS)
-    plain.add([("a", "r", "n1")])
-    for number in range(9):
-        folder = store.folder / "learning" / f"{graph.version:06}-{number:08}-add"
-        tensors = {"tables.entity": plain.reader.predictor.entity[:3]}  # type: ignore[attr-defined]
-        Checkpoints(folder).save_epoch(tensors, {"course": {"epochs": 1}})
-        every = damages(folder)
-        for _ in range(number + 1):
-            next(every, None)
-        assert Checkpoints(folder).load_or_remove() is None
-        assert not folder.exists()
-    folder = store.folder / "learning" / f"{graph.version:06}-{2:08}-add"
-    Checkpoints(folder).save_epoch(tensors, {"course": {}})
-    next(damages(folder))
-    graph.add([("a", "r", "n1")])
-    found, wanted = (each.reader.model_arrays["tables.entity"] for each in (graph, plain))
-    assert np.array_equal(found, wanted)

@@ -1,4 +1,4 @@
 from tests.reports.conftest import make_run
-from tests.studies.made import fake_program
+from tests.studies.made import fake_answers, fake_program
 
-__all__ = ["fake_program", "make_run"]
+__all__ = ["fake_answers", "fake_program", "make_run"]

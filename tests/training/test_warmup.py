@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lkge.backends.numba import autoencoder, margin, ranking, updates
 from lkge.testing import paper_config
+from lkge.training import warmup
 from lkge.training.events import Compiling, Event
+from lkge.training.loop import Learned
 from lkge.training.warmup import warm_up
 
 
@@ -35,6 +39,23 @@ def test_another_base_has_its_own_kernels() -> None:
     warm_up(config, lambda _: None)
     entered = [updates.adagrad, updates.scatter, updates.clear]
     assert [kernel for kernel in entered if not kernel.signatures] == []  # type: ignore[attr-defined]
+
+
+def test_it_is_done_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods: list[str] = []
+
+    class Noted(warmup.Loop):
+        def run(self) -> Learned:
+            methods.append(self.config.method.name)
+            return super().run()
+
+    monkeypatch.setattr(warmup, "Loop", Noted)
+    warmup._learn_tiny.cache_clear()
+    warm_up(paper_config(method="ewc"), lambda _: None)
+    warm_up(paper_config(method="ewc", dim=20), lambda _: None)
+    assert methods == ["ewc", "lkge"]
+    warm_up(paper_config(method="ewc", score="distmult"), lambda _: None)
+    assert methods == ["ewc", "lkge"] * 2
 
 
 def test_the_torch_backend_needs_none() -> None:

@@ -1,7 +1,8 @@
 """The command line: parse, one call, print. What is heavy is imported inside the commands."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -10,6 +11,26 @@ from typer.core import TyperGroup
 
 import lkge
 from lkge.cli import ask, bench, datasets, grow, keep, methods, output, run, streams
+from lkge.data.files import reason_of
+
+
+@contextmanager
+def _one_kind_of_error() -> Iterator[None]:
+    """The last net: what the system refuses is an error in one line, as all others."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        output.flush()
+        path = error.filename or "a file or the output"
+        raise lkge.RunError(f"{path}: {reason_of(error)}") from error
+    except MemoryError as error:
+        raise lkge.RunError(
+            "there is not enough memory; close other programs, or give less at a time"
+        ) from error
+    except RecursionError as error:
+        raise lkge.RunError("what was given is nested too deeply; make it flatter") from error
 
 
 class Commands(TyperGroup):
@@ -18,14 +39,12 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
-            with output.warnings_as_lines():
-                return super().invoke(ctx)
+            with _one_kind_of_error(), output.warnings_as_lines():
+                done = super().invoke(ctx)
+                output.flush()
+                return done
         except lkge.LkgeError as error:
             output.fail(str(error))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            output.fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except KeyboardInterrupt:
             output.say_error("stopped")
             raise typer.Exit(output.INTERRUPTED) from None
@@ -86,4 +105,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    app(prog_name="lkge")
+    try:
+        with _one_kind_of_error():
+            app(prog_name="lkge")
+    except lkge.LkgeError as error:  # outside of a command, such as the output of --version
+        output.say_error(str(error))
+        sys.exit(output.USER_ERROR)

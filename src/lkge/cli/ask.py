@@ -136,9 +136,10 @@ def queries_of(
 
 def read_queries(path: Path) -> list[tuple[Query, str]]:
     """The queries of a file and their places; a line has two names and a `?`, with tabs between."""
+    from lkge.data.facts import bytes_of
     from lkge.data.formats import parse_tsv
 
-    columns = parse_tsv(path.read_bytes(), str(path))
+    columns = parse_tsv(bytes_of(path, str(path)), str(path))
     lists = (columns.subjects, columns.relations, columns.objects, columns.lines or ())
     queries = []
     for *names, line in zip(*lists, strict=True):

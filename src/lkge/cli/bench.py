@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lkge.studies import runner, tuning
 
 Jobs = Annotated[int, Option(min=1, help="How many runs at a time, each with one thread.")]
+ReportOnly = Annotated[bool, Option("--report-only", help="Run nothing; write what is kept.")]
 
 
 def bench(
@@ -47,9 +48,7 @@ def bench(
     runs: Annotated[
         Path | None, Option(help="The folder of run folders.", show_default="OUT/runs")
     ] = None,
-    report_only: Annotated[
-        bool, Option("--report-only", help="Run nothing; write what is kept.")
-    ] = False,
+    report_only: ReportOnly = False,
     as_json: output.AsJson = False,
 ) -> None:
     """Run every system of a study on every dataset, and write its tables and figures.
@@ -80,7 +79,7 @@ def bench(
     else:
         parts = tables.divided(chosen, entries)
         output.show(*(tables.overview(title, part) for title, part in parts.items()))
-        screen.print(f"Kept in {folder}; open {page}", soft_wrap=True)
+        output.say(f"Kept in {folder}; open {page}")
     if failures:
         raise Exit(output.SOME_FAILED)
 
@@ -133,7 +132,7 @@ def tune(
         output.show(trial_grid(search))
         if search.best:
             words = search.to_json()["command"] + (["--data", str(data)] if data else [])
-            screen.print(shlex.join(words), soft_wrap=True, highlight=False)
+            output.say(shlex.join(words))
     if failures:
         raise Exit(output.SOME_FAILED)
 

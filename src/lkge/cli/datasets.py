@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Argument, Option, Typer, echo
+from typer import Argument, Option, Typer
 
 from lkge.cli import output
 from lkge.reports import grids
@@ -72,7 +72,7 @@ def fetch(
             bar.update(task, completed=done, total=total)
 
         place = catalog.fetch(name, url=url, progress=show_bytes)
-    echo(f"{name} is in {place}")
+    output.say(f"{name} is in {place}")
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,9 +96,11 @@ def assigned(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    from lkge.data.documents import parse_toml
+
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

@@ -41,6 +41,9 @@ Valid = Annotated[
         show_default=str(HELD_OUT),
     ),
 ]
+Events = Annotated[
+    bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
+]
 
 
 @partial(takes_settings, leave_out=frozenset({"dataset"}))
@@ -107,9 +110,7 @@ def add(
         list[Path] | None, Option("--retract", help="Facts that no longer hold; may be repeated.")
     ] = None,
     valid: Valid = None,
-    events: Annotated[
-        bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
-    ] = False,
+    events: Events = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -119,9 +120,7 @@ def add(
     When many facts were added since the last time, all known ones are then trained on again in the
     background, as a version of its own.
     """
-    if events and as_json:
-        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
-    graph = lkge.open(kg)
+    graph = _opened_to_learn(kg, events, as_json)
     before = graph.version
     added, gone = _together(files), _together(retract)
     with _learning(graph, quiet, events) as listener:
@@ -138,16 +137,9 @@ def add(
             done = [*_since(graph, before), *([last] if not last.is_version else [])]
         else:
             done = graph.learn_waiting(listener)
-    in_background = _consolidate(graph)
-    if as_json:
-        output.print_json(done)
-        _say_warnings(record for record in done if record.is_version)
-    elif not events:
-        show_done(done)
-        if not done:
-            output.say("Nothing waits to be learned.")
-        if in_background:
-            output.say(in_background)
+    if not (done or events or as_json):
+        output.say("Nothing waits to be learned.")
+    _finish(graph, done, events, as_json)
 
 
 def edit(
@@ -166,9 +158,7 @@ def edit(
         tuple[str, str] | None,
         Option(metavar="OLD INTO", help="Give the facts of OLD to INTO, and remove OLD."),
     ] = None,
-    events: Annotated[
-        bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
-    ] = False,
+    events: Events = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -176,9 +166,7 @@ def edit(
 
     Facts that wait are learned first. After Ctrl-C or a crash `lkge add KG` goes on.
     """
-    if events and as_json:
-        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
-    graph = lkge.open(kg)
+    graph = _opened_to_learn(kg, events, as_json)
     before = graph.version
     with _learning(graph, quiet, events) as listener:
         graph.edit(
@@ -189,21 +177,12 @@ def edit(
             consolidate=False,
             listener=listener,
         )
-    done, in_background = _since(graph, before), _consolidate(graph)
-    if as_json:
-        output.print_json(done)
-        _say_warnings(done)
-    elif not events:
-        show_done(done)
-        if in_background:
-            output.say(in_background)
+    _finish(graph, _since(graph, before), events, as_json)
 
 
 def relearn(
     kg: Folder,
-    events: Annotated[
-        bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
-    ] = False,
+    events: Events = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -211,9 +190,7 @@ def relearn(
 
     After Ctrl-C or a crash the same command goes on.
     """
-    if events and as_json:
-        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
-    graph = lkge.open(kg)
+    graph = _opened_to_learn(kg, events, as_json)
     line = shlex.join(["lkge", "relearn", str(kg)])
     with _learning(graph, quiet, events, f"To go on: {line}") as listener:
         record = graph.relearn(listener)
@@ -224,18 +201,32 @@ def relearn(
         _show([record])
 
 
-def _consolidate(graph: lkge.LivingGraph) -> str:
-    """Train on all known facts again in the background, if that is due; a line that says so."""
+def _opened_to_learn(kg: Path, events: bool, as_json: bool) -> lkge.LivingGraph:
+    if events and as_json:
+        raise lkge.SettingsError("--events and --json both speak on stdout: leave one of them out")
+    return lkge.open(kg)
+
+
+def _finish(
+    graph: lkge.LivingGraph, done: Sequence[records.VersionRecord], events: bool, as_json: bool
+) -> None:
+    """Consolidate in the background if that is due, and print what was learned."""
     from lkge.store.background import start_consolidation
 
-    if not (graph.consolidation_due or graph.compaction_due):
-        return ""
-    start_consolidation(graph.store.folder)
-    if not graph.consolidation_due:
-        return "The files are compacted in the background."
-    return (
-        f"All known facts are trained on again, as version {graph.version + 1}: in the background."
-    )
+    due, next_version = graph.consolidation_due, graph.version + 1
+    compacts = not due and bool(graph.compaction_due)
+    if due or compacts:
+        start_consolidation(graph.store.folder)
+    if as_json:
+        output.print_json(done)
+        _say_warnings(record for record in done if record.is_version)
+    elif not events:
+        show_done(done)
+        if due:
+            when = f"as version {next_version}: in the background."
+            output.say(f"All known facts are trained on again, {when}")
+        elif compacts:
+            output.say("The files are compacted in the background.")
 
 
 def _since(graph: lkge.LivingGraph, version: int) -> list[records.VersionRecord]:

@@ -306,15 +306,21 @@ def _show_check(
 def serve(
     kg: Folder,
     host: Annotated[
-        str, Option(help="Where to listen; anywhere but loopback every request needs the token.")
+        str, Option(help="Where to listen; anywhere but loopback every request needs a token.")
     ] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
-    token: Annotated[
-        str | None,
-        Option(
-            envvar="LKGE_TOKEN", help="What writing needs; made and printed if it is not given."
-        ),
+    token_file: Annotated[
+        Path | None,
+        Option(help="File with the token for writing; also $LKGE_TOKEN. Else one is printed."),
     ] = None,
+    read_token_file: Annotated[
+        Path | None,
+        Option(help="File with a token for reading; also $LKGE_READ_TOKEN. Reading then needs it."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, Option(help="Certificate chain in PEM, to serve https; with --tls-key.")
+    ] = None,
+    tls_key: Annotated[Path | None, Option(help="Its private key in PEM.")] = None,
     threads: Annotated[int, Option(min=1, help="Questions answered at the same time.")] = 2,
     max_requests: Annotated[
         int, Option(min=1, help="Requests held at the same time; more get status 503.")
@@ -322,8 +328,15 @@ def serve(
     max_body: Annotated[int, Option(min=1024, help="Bytes of a request's body.")] = 8 << 20,
 ) -> None:
     """Answer questions over HTTP, learn posted facts in the background, and show a page at /."""
-    from lkge.serve import server
+    from lkge.serve import auth, server
     from lkge.serve.limits import Limits
 
+    if (tls_cert is None) != (tls_key is None):
+        raise lkge.SettingsError("give both --tls-cert and --tls-key")
+    tokens = auth.Tokens(
+        auth.token_from(token_file, "LKGE_TOKEN"),
+        auth.token_from(read_token_file, "LKGE_READ_TOKEN"),
+    )
     limits = Limits(threads=threads, requests=max_requests, body_bytes=max_body)
-    server.serve(kg, host, port, token, limits)
+    tls = (tls_cert, tls_key) if tls_cert and tls_key else None
+    server.serve(kg, host, port, tokens, limits, tls)

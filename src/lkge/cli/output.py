@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from lkge.data.documents import json_text
+from lkge.data.files import reason_of
 from lkge.errors import DamageWarning, RunError
-from lkge.reports import grids
+from lkge.reports import grids, text
 from lkge.training import events
 
 if TYPE_CHECKING:
@@ -64,8 +66,9 @@ def progress(
 
 
 def say(line: str, style: str = "", *, stderr: bool = False) -> None:
-    """Print a line as it is: never folded, never read as markup."""
-    console(stderr=stderr).print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    """Print a line: never folded, never read as markup, control characters replaced."""
+    shown = text.printable(line)
+    console(stderr=stderr).print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def say_warnings(warnings: Iterable[str]) -> None:
@@ -78,14 +81,15 @@ def say_warnings(warnings: Iterable[str]) -> None:
 def warnings_as_lines() -> Iterator[None]:
     """Damage that is found in the block is printed as a line."""
 
-    def shown(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+    def shown(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
         if issubclass(category, DamageWarning):
             say_warnings([str(message)])
         else:
-            before(message, category, *rest)
+            before(message, category, *rest, **more)
 
+    before = warnings.showwarning
     with warnings.catch_warnings():
-        before, warnings.showwarning = warnings.showwarning, shown
+        warnings.showwarning = shown
         warnings.simplefilter("always", DamageWarning)
         yield
 
@@ -107,7 +111,8 @@ def stoppable(advice: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"\nStopped. {advice()}", err=True)
+        typer.echo(err=True)
+        say(f"Stopped. {advice()}", stderr=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -126,7 +131,19 @@ def show(*tables: grids.Grid) -> None:
 
 def print_json(tree: Any) -> None:
     """Print plain values and dataclasses as JSON."""
-    typer.echo(json.dumps(_plain(tree), indent=2, ensure_ascii=False, allow_nan=False))
+    typer.echo(json_text(_plain(tree), indent=2))
+
+
+def flush() -> None:
+    """Write what stdout still holds. If that fails, nothing more is written to it: RunError."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise RunError(f"the output cannot be written: {reason_of(error)}") from error
 
 
 def _plain(tree: Any) -> Any:

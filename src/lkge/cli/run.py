@@ -113,11 +113,10 @@ def _show(done: lkge.Run) -> None:
     output.show(*summary_grids([done.results]))
     for record in done.results.snapshots[-1:]:
         if record.note:
-            note = f"After the last snapshot: {record.note}"
-            output.console().print(note, soft_wrap=True, markup=False)
+            output.say(f"After the last snapshot: {record.note}")
     if done.folder is not None:
         page = done.folder / "index.html"
-        output.console().print(f"Kept in {done.folder}; open {page}", soft_wrap=True)
+        output.say(f"Kept in {done.folder}; open {page}")
 
 
 def report(
@@ -146,7 +145,7 @@ def report(
     screen = output.console()
     for table in tables.terminal_tables(results):
         screen.print(table)
-    screen.print(f"Open {written}; the figures are in {folder / 'figures'}", soft_wrap=True)
+    output.say(f"Open {written}; the figures are in {folder / 'figures'}")
 
 
 def results_of(folder: Path) -> list[lkge.Results]:

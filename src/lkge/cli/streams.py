@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Exit, Option
 
 from lkge.cli import output
-from lkge.cli.bench import Jobs, repeat, say_failures
+from lkge.cli.bench import Jobs, ReportOnly, repeat, say_failures
 from lkge.cli.flags import COMMON, takes_settings
 from lkge.errors import SettingsError, UnknownName
 
@@ -54,20 +54,15 @@ def bench_streams(
         str, Option(help="When to measure: numbers of adds, and shares of all adds.")
     ] = "0%,10%,25%,50%,75%,100%,15,150",
     at_once_points: Annotated[
-        str | None,
-        Option(
-            "--at-once-points", help="The same for at-once.", show_default="the last of --points"
-        ),
+        str | None, Option(help="The same for at-once.", show_default="the last of --points")
     ] = None,
     jobs: Jobs = 1,
     data: output.DataPath = None,
     data_genes: Annotated[
-        Path | None,
-        Option("--data-genes", help="The folder of genes.", show_default="below --data"),
+        Path | None, Option(help="The folder of genes.", show_default="below --data")
     ] = None,
     genes_facts: Annotated[
-        int | None,
-        Option("--genes-facts", min=1, help="Cut genes to the facts of some, at most so many."),
+        int | None, Option(min=1, help="Cut genes to the facts of some, at most so many.")
     ] = None,
     out: Annotated[Path, Option(help="The folder of results and tables.")] = Path(
         "results", "streams"
@@ -75,9 +70,7 @@ def bench_streams(
     runs: Annotated[
         Path | None, Option(help="The folder of living graphs.", show_default="OUT/runs")
     ] = None,
-    report_only: Annotated[
-        bool, Option("--report-only", help="Run nothing; write what is kept.")
-    ] = False,
+    report_only: ReportOnly = False,
     as_json: output.AsJson = False,
 ) -> None:
     """Grow living graphs by streams of facts, measure them on the way, and write tables and a
@@ -109,7 +102,7 @@ def bench_streams(
         output.print_json({"systems": stream_report.plain(found)})
     else:
         output.show(*stream_report.mean_grids(found))
-        screen.print(f"Kept in {out}; open {out / 'README.md'}", soft_wrap=True)
+        output.say(f"Kept in {out}; open {out / 'README.md'}")
     if failures:
         raise Exit(output.SOME_FAILED)
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from lkge.data.known_facts import Ids, Ints, KnownFacts, Mask, pack
-from lkge.data.snapshots import Facts, with_inverses
+from lkge.data.known_facts import Ids, Ints, KnownFacts, Mask, _of_rows, pack
+from lkge.data.snapshots import Facts, no_facts, with_inverses
 
-Change = tuple[Facts, int]
-"""Facts (n, 3) without inverses, and the snapshot that added them; GONE: they were removed."""
+Change = tuple[Facts, Ids]
+"""Facts (n, 3) without inverses, and the snapshot that added each, (n,); GONE: it was removed."""
 GONE = -1
 
 
@@ -22,7 +22,7 @@ class ChangedFacts(KnownFacts):
     def __init__(self, base: KnownFacts, changes: Sequence[Change] = ()) -> None:
         vars(self).update(base=base, changes=tuple(changes))
         touched, queries, objects, since = _changed_rows(base, self.changes)
-        vars(self).update(touched=touched, current=self._of_rows(queries, objects, since))
+        vars(self).update(touched=touched, current=_of_rows(queries, objects, since))
         starts, stops = base._spans(touched)
         now = np.subtract(*self.current._spans(touched)[::-1])
         more = np.append(0, np.cumsum(now - (stops - starts)))
@@ -50,29 +50,29 @@ class ChangedFacts(KnownFacts):
         queries = queries[kept]
         more = self.current._queries()
         places = np.searchsorted(queries, more)
-        return self._of_rows(
+        return _of_rows(
             np.insert(queries, places, more),
             np.insert(self.base.answers[kept], places, self.current.answers),
             np.insert(self.base.since[kept], places, self.current.since),
         )
 
     @property
-    def keys(self) -> Ints:  # type: ignore[override]
+    def keys(self) -> Ints:
         """Those of `whole`."""
         return self.whole.keys
 
     @property
-    def offsets(self) -> Ints:  # type: ignore[override]
+    def offsets(self) -> Ints:
         """Those of `whole`."""
         return self.whole.offsets
 
     @property
-    def answers(self) -> Ids:  # type: ignore[override]
+    def answers(self) -> Ids:
         """Those of `whole`."""
         return self.whole.answers
 
     @property
-    def since(self) -> Ids:  # type: ignore[override]
+    def since(self) -> Ids:
         """Those of `whole`."""
         return self.whole.since
 
@@ -104,11 +104,11 @@ class ChangedFacts(KnownFacts):
 
     def merged(self, facts: Facts, since: int) -> "ChangedFacts":
         """This index with n more facts and their inverses; the base stays."""
-        return self._after((facts[~self.contains(facts)], since))
+        return self._after(facts[~self.contains(facts)], since)
 
     def without(self, facts: Facts) -> "ChangedFacts":
         """This index without n facts and their inverses; the base stays."""
-        return self._after((facts[self.contains(facts)], GONE))
+        return self._after(facts[self.contains(facts)], GONE)
 
     def entries(self, places: Ints) -> tuple[Ints, Ids, Ids]:
         at = np.searchsorted(self._starts, places, side="right")
@@ -124,9 +124,8 @@ class ChangedFacts(KnownFacts):
             queries[part], objects[part], since[part] = index.entries(where)
         return queries, objects, since
 
-    def _bounds(self, keys: Ints) -> Ints:
-        at = np.searchsorted(self.touched, keys)
-        return self.base._bounds(keys) + self._more[at]
+    def _bounds(self, keys: Ints, side: Literal["left", "right"]) -> Ints:
+        return self.base._bounds(keys, side) + self._more[np.searchsorted(self.touched, keys, side)]
 
     def _spans(self, queries: Ints) -> tuple[Ints, Ints]:
         starts, stops = self.base._spans(queries)
@@ -144,19 +143,16 @@ class ChangedFacts(KnownFacts):
         there[there] = self.touched[at[there]] == queries[there]
         return at, there
 
-    def _after(self, change: Change) -> "ChangedFacts":
-        changes = (*self.changes, change) if len(change[0]) else self.changes
-        return ChangedFacts(self.base, changes)
+    def _after(self, facts: Facts, since: int) -> "ChangedFacts":
+        change = facts, np.full(len(facts), since, dtype=np.int32)
+        return ChangedFacts(self.base, (*self.changes, change) if len(facts) else self.changes)
 
 
 def _changed_rows(base: KnownFacts, changes: Sequence[Change]) -> tuple[Ints, Ints, Ids, Ids]:
     """The packed queries with changes, sorted; and what is known of these now: packed queries,
     objects and since, sorted by query and object."""
-    facts = [with_inverses(each) for each, _ in changes]
-    rows = np.concatenate([np.empty((0, 3), np.int32), *facts])
-    since = np.repeat(
-        np.array([each for _, each in changes], dtype=np.int32), [len(each) for each in facts]
-    )
+    rows = np.concatenate([no_facts(), *(with_inverses(facts) for facts, _ in changes)])
+    since = np.concatenate([np.empty(0, np.int32), *(np.tile(since, 2) for _, since in changes)])
     touched = np.unique(pack(rows[:, 0], rows[:, 1]))
     starts, stops = base._spans(touched)
     sizes = stops - starts
@@ -170,6 +166,3 @@ def _changed_rows(base: KnownFacts, changes: Sequence[Change]) -> tuple[Ints, In
     last[:-1] = (queries[1:] != queries[:-1]) | (objects[1:] != objects[:-1])
     kept = last & (since != GONE)
     return touched, queries[kept], objects[kept], since[kept]
-
-
-Indices = npt.NDArray[np.integer]

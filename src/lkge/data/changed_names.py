@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,23 +40,28 @@ class ChangedNames(NameTable):
     @cached_property
     def whole(self) -> NameTable:
         """The table in arrays. Takes a copy of all."""
-        table = self.base.appended(self.added) if self.added else self.base
-        for number, name in sorted(self.renamed_to.items(), key=lambda each: each[1] != ""):
-            table = table.renamed(number, name)
+        table, size = self.base, len(self.base)
+        changed = {number: name for number, name in self.renamed_to.items() if number < size}
+        for number in changed:
+            table = table.renamed(number, "")
+        if self.added:
+            table = table.appended([self.name(size + place) for place in range(len(self.added))])
+        for number, name in changed.items():
+            table = table.renamed(number, name) if name else table
         return table
 
     @property
-    def text(self) -> NDArray[np.uint8]:  # type: ignore[override]
+    def text(self) -> NDArray[np.uint8]:
         """That of `whole`."""
         return self.whole.text
 
     @property
-    def ends(self) -> NDArray[np.int64]:  # type: ignore[override]
+    def ends(self) -> NDArray[np.int64]:
         """Those of `whole`."""
         return self.whole.ends
 
     @property
-    def order(self) -> NDArray[np.int32]:  # type: ignore[override]
+    def order(self) -> NDArray[np.int32]:
         """That of `whole`."""
         return self.whole.order
 
@@ -102,18 +107,18 @@ class ChangedNames(NameTable):
         both = sorted([*theirs, *mine], key=lambda number: sort_key(self.name(number)))
         return list(islice(both, limit))
 
-    def appended(self, names: Sequence[str]) -> Self:
+    def appended(self, names: Sequence[str]) -> "ChangedNames":
         for name, number in zip(names, self.find_all(names), strict=True):
             if number >= 0:
                 raise DataError(f"the name {name!r} exists already; leave it out")
         NameTable.of(names)  # distinct, and valid Unicode
-        return type(self)(self.base, self.renamed_to, (*self.added, *names))
+        return ChangedNames(self.base, self.renamed_to, (*self.added, *names))
 
-    def renamed(self, number: int, name: str) -> Self:
+    def renamed(self, number: int, name: str) -> "ChangedNames":
         if name and self.find(name) is not None:
             raise DataError(f"the name {name!r} exists already; choose another")
         encoded([name])
-        return type(self)(self.base, {**self.renamed_to, int(number): name}, self.added)
+        return ChangedNames(self.base, {**self.renamed_to, int(number): name}, self.added)
 
     def near(self, name: str) -> list[str]:
         if len(self) <= MAX_COMPARED_NAMES:
@@ -149,13 +154,13 @@ class ChangedNames(NameTable):
         if not added and not changed:
             return {}
         numbers = np.array(list(changed), dtype=np.int64)
-        arrays = {f"{prefix}.changed": numbers}
+        arrays: dict[str, NDArray[Any]] = {f"{prefix}.changed": numbers}
         for part, names in ((prefix, added), (f"{prefix}.changed", changed.values())):
             arrays[f"{part}.text"], arrays[f"{part}.ends"] = encoded(names)
         return arrays
 
-    @classmethod
-    def after(cls, base: NameTable, deltas: Iterable[Arrays], prefix: str) -> Self:
+    @staticmethod
+    def after(base: NameTable, deltas: Iterable[Arrays], prefix: str) -> "ChangedNames":
         """A table after deltas, in order; those without arrays of the prefix change nothing."""
         renamed, added = dict[int, str](), list[str]()
         for arrays in deltas:
@@ -165,7 +170,7 @@ class ChangedNames(NameTable):
                 size = len(base) + len(added)
                 require_fit(all(0 <= n < size for n in numbers), f"{prefix} numbers")
                 renamed |= zip(numbers, _names(arrays, f"{prefix}.changed"), strict=True)
-        return cls(base, renamed, added)
+        return ChangedNames(base, renamed, added)
 
 
 def _names(arrays: Arrays, prefix: str) -> list[str]:

@@ -4,7 +4,9 @@ The suffix of the file selects the format: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`
 compressed file has a second suffix: `.gz`, `.bz2`, `.xz` or `.zst`.
 """
 
+import io
 from collections.abc import Iterable
+from contextlib import nullcontext
 from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -13,6 +15,7 @@ from lkge.data import formats
 from lkge.data.files import as_data_error, write_bytes_atomically
 from lkge.data.formats import NamedFacts as NamedFacts
 from lkge.data.formats import Triple
+from lkge.data.reading import Budget, open_regular, read_text_of_facts
 from lkge.errors import DataError
 
 
@@ -32,10 +35,12 @@ def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -
         plain, packed = ", ".join(formats.PARSERS), ", ".join(formats.UNPACKERS)
         known = f"{plain}, each plain or with {packed}"
         raise DataError(f"unknown suffix {suffix!r}; known are {known}", file=name)
-    data = formats.unpacked(bytes_of(source, name), compression, name)
-    facts = formats.PARSERS[suffix](data, name)
-    _require_names(facts)
-    return _without_repeats(facts)
+    try:
+        facts = formats.PARSERS[suffix](_plain_bytes(source, compression, name), name)
+        _require_names(facts)
+        return _without_repeats(facts)
+    except MemoryError:
+        raise Budget(name).error() from None
 
 
 def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
@@ -67,10 +72,19 @@ def _suffixes(name: str) -> tuple[str, str]:
 
 def bytes_of(source: Path | str | bytes | BinaryIO, name: str) -> bytes:
     """The content of a source; errors give `name`."""
-    if isinstance(source, bytes):
-        return source
+    return _plain_bytes(source, "", name)
+
+
+def _plain_bytes(source: Path | str | bytes | BinaryIO, compression: str, name: str) -> bytes:
+    """The decompressed content of a source, read in pieces within the limit of memory."""
     try:
-        return Path(source).read_bytes() if isinstance(source, (str, Path)) else source.read()
+        if isinstance(source, bytes):
+            file: BinaryIO = io.BytesIO(source)
+        else:
+            file = open_regular(source) if isinstance(source, (str, Path)) else source
+        closing = nullcontext() if file is source else file
+        with closing, formats.unpacking(file, compression, name) as plain:
+            return read_text_of_facts(plain, name)
     except FileNotFoundError:
         raise DataError("there is no such file; check the path", file=name) from None
     except OSError as error:

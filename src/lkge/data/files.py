@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,12 @@ _REMEDIES = {
     errno.EDQUOT: "; make room within the quota and try again",
     errno.EACCES: "; get leave to write there, or choose another place",
     errno.EROFS: "; mount it for writing, or choose another place",
+    errno.ENOLCK: "; this file system has no locks: choose a place on another disk",
+    errno.EOPNOTSUPP: "; this file system cannot do that: choose a place on another disk",
+    errno.EMFILE: "; allow more open files (`ulimit -n`) and try again",
+    errno.ENFILE: "; too many files are open on this machine; try again later",
+    errno.EFBIG: "; allow larger files (`ulimit -f`), or choose another disk",
+    errno.EIO: "; the disk may fail: save what is on it, and choose another one",
 }
 
 
@@ -68,11 +75,20 @@ def unfinished_folder(path: Path) -> Iterator[Path]:
         sync_folder(temporary)
 
 
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing; each new entry is synced to the disk."""
+    if not folder.is_dir():
+        make_folders(folder.parent)
+        with suppress(FileExistsError):  # another process made it
+            folder.mkdir()
+        sync_folder(folder.parent)
+
+
 def remove(path: Path) -> None:
-    """Remove a file or a folder tree; errors of the file system are ignored."""
-    if path.is_dir():
+    """Remove a file, a link or a folder tree; errors of the file system are ignored."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
-    elif path.exists():
+    elif os.path.lexists(path):
         with suppress(OSError):
             path.unlink()
 
@@ -141,7 +157,12 @@ def _finished(path: Path) -> Path:
 
 
 def _cannot_be_written(error: OSError) -> str:
-    return f"cannot be written: {error.strerror or error}{_REMEDIES.get(error.errno or 0, '')}"
+    return f"cannot be written: {reason_of(error)}"
+
+
+def reason_of(error: OSError) -> str:
+    """What is wrong, and the remedy if one is known; without the path."""
+    return f"{error.strerror or error}{_REMEDIES.get(error.errno or 0, '')}"
 
 
 @contextmanager
@@ -151,11 +172,17 @@ def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
     system releases the lock when the process ends or crashes.
     """
     with as_run_error(path):
-        lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        lock = os.fdopen(os.open(path, flags, 0o666), "rb", buffering=0)
     with lock:
+        if not stat.S_ISREG(os.fstat(lock.fileno()).st_mode):
+            raise RunError(f"{path}: not a file; remove what is in its place")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+            with as_run_error(path):
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            alone = True
+        except RunError as error:
+            if not isinstance(error.__cause__, BlockingIOError):
+                raise
+            alone = False
+        yield alone

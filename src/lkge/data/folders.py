@@ -8,7 +8,9 @@ Ids follow the order of first appearance: snapshot by snapshot, train, valid, te
 subject before object. So the ids below `Snapshot.num_entities` are those known by that snapshot.
 """
 
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,18 +18,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from lkge.data.facts import NamedFacts, bytes_of, is_fact_file, read_facts, write_facts
 from lkge.data.files import as_data_error, unfinished
-from lkge.data.formats import MAX_UNPACKED
+from lkge.data.reading import Budget, open_regular, read_text_of_facts
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts, numbered
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, UnknownName
 
 SPLITS = ("train", "valid", "test")
+ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, LookupError),
+    *(RuntimeError, struct.error),  # encrypted, an unknown compression; damaged fields
+)
 MAX_MEMBERS = 100_000
 """The maximal number of files in an archive or folder."""
 
@@ -106,11 +113,19 @@ def opened(path: Path | str) -> Iterator[Source]:
     if not root.exists():
         raise DataError("there is no such folder or archive; check the path", file=root)
     try:
-        archive = zipfile.ZipFile(root)
-    except (zipfile.BadZipFile, OSError) as error:
+        file = open_regular(root)
+    except OSError as error:
+        complaint = f"is neither a folder nor a zip archive: {error.strerror}"
+        raise DataError(complaint, file=root) from error
+    with file, _archive(file, root) as archive:
+        yield Source(root, _members_of(archive, root), lambda at: _read_member(archive, root, at))
+
+
+def _archive(file: BinaryIO, root: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except ZIP_ERRORS as error:
         raise DataError(f"is neither a folder nor a zip archive: {error}", file=root) from error
-    with archive:
-        yield Source(root, _members_of(archive, root), lambda file: _read_member(archive, file))
 
 
 def dataset_names(path: Path | str) -> list[str]:
@@ -226,7 +241,7 @@ def _members_of(archive: zipfile.ZipFile, root: Path) -> list[str]:
     members = [member for member in archive.infolist() if not member.is_dir()]
     size = sum(member.file_size for member in members)
     _require(len(members) <= MAX_MEMBERS, "has too many files to be a dataset", root)
-    _require(size <= MAX_UNPACKED, "unpacks to an unreasonable size", root)
+    Budget(str(root)).add(size)
     names = [member.filename for member in members]
     for name in names:
         _require(_is_safe(name), f"has a file with the unsafe path {name!r}", root)
@@ -243,12 +258,12 @@ def _require(holds: bool, complaint: str, root: Path) -> None:
         raise DataError(f"{complaint}; use another archive or folder", file=root)
 
 
-def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+def _read_member(archive: zipfile.ZipFile, root: Path, name: str) -> bytes:
+    place = f"{root}/{name}"
     try:
-        return archive.read(name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
-        # RuntimeError: encrypted
-        place = f"{archive.filename}/{name}"
+        with archive.open(name) as member:
+            return read_text_of_facts(member, place)
+    except ZIP_ERRORS as error:
         raise DataError(f"cannot be unpacked ({error}); fetch it again", file=place) from error
 
 

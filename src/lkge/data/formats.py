@@ -11,10 +11,12 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, BinaryIO
 
+from lkge.data.reading import Budget, Stream
 from lkge.errors import DataError
 
 Triple = tuple[str, str, str]
@@ -98,24 +100,26 @@ def _parse_rdf(data: bytes, name: str, extension: str, lines: Iterable[int] | No
     """The statements between IRIs; `lines` are the numbers of the lines of all statements."""
     import pyoxigraph
 
-    form = pyoxigraph.RdfFormat.from_extension(extension)
+    form, iri = pyoxigraph.RdfFormat.from_extension(extension), pyoxigraph.NamedNode
+    columns: tuple[list[str], ...] = [], [], []
+    subjects, relations, objects = columns
+    kept, budget = list[bool](), Budget(name)
     try:
-        statements = list(pyoxigraph.parse(data.removeprefix(codecs.BOM_UTF8), format=form))
+        for statement in pyoxigraph.parse(data.removeprefix(codecs.BOM_UTF8), format=form):
+            subject, object_ = statement.subject, statement.object
+            kept.append(isinstance(subject, iri) and isinstance(object_, iri))
+            if kept[-1]:
+                subjects.append(subject.value)
+                relations.append(statement.predicate.value)
+                objects.append(object_.value)
+                budget.add(sum(len(names[-1]) for names in columns), facts=1)
     except SyntaxError as error:
         raise DataError(f"{error.msg}; mend it", file=name, line=error.lineno) from error
-    iri = pyoxigraph.NamedNode
-    kept = [isinstance(each.subject, iri) and isinstance(each.object, iri) for each in statements]
-    facts = list(compress(statements, kept))
     left_out = kept.count(False)
     warning = f"{name}: left out {left_out} facts with literals or blank nodes"
-    return NamedFacts(
-        name,
-        [fact.subject.value for fact in facts],
-        [fact.predicate.value for fact in facts],
-        [fact.object.value for fact in facts],
-        None if lines is None else list(compress(lines, kept)),
-        (warning,) if left_out else (),
-    )
+    numbers = None if lines is None else list(compress(lines, kept))
+    warnings = (warning,) if left_out else ()
+    return NamedFacts(name, subjects, relations, objects, numbers, warnings)
 
 
 def _statement_lines(data: bytes) -> Iterator[int]:
@@ -134,15 +138,36 @@ def parse_parquet(data: bytes, name: str) -> NamedFacts:
     import pyarrow.parquet
 
     try:
-        file = pyarrow.parquet.ParquetFile(io.BytesIO(data))
-        chosen = _fact_columns({field.name: str(field.type) for field in file.schema_arrow}, name)
+        source = pyarrow.BufferReader(data)
+        schema = pyarrow.parquet.read_schema(source)
+        chosen = _fact_columns({field.name: str(field.type) for field in schema}, name)
+        file = pyarrow.parquet.ParquetFile(source, read_dictionary=chosen)
+        Budget(name).add(_unpacked_size(file.metadata, chosen), facts=file.metadata.num_rows)
         table = file.read(columns=chosen)
-        subjects, relations, objects = (
-            table[column].cast("str").fill_null("").to_pylist() for column in chosen
-        )
-    except (pyarrow.ArrowException, OSError) as error:
+        subjects, relations, objects = (_texts(table[column]) for column in chosen)
+    except MemoryError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, LookupError) as error:
         raise DataError(f"cannot be read as Parquet ({error}); make it anew", file=name) from error
     return NamedFacts(name, subjects, relations, objects, range(1, len(subjects) + 1))
+
+
+def _unpacked_size(metadata: Any, columns: Sequence[str]) -> int:
+    """The bytes of some columns without compression; values that repeat are there once."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = (group.column(place) for group in groups for place in range(group.num_columns))
+    names = frozenset(columns)
+    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in names)
+
+
+def _texts(column: Any) -> list[str]:
+    """A column as names; equal names of a piece are one object, and null is empty."""
+    names: list[str] = []
+    for chunk in column.chunks:
+        coded = chunk if hasattr(chunk, "dictionary") else chunk.cast("str").dictionary_encode()
+        values = [*coded.dictionary.cast("str").fill_null("").to_pylist(), ""]
+        names += map(values.__getitem__, coded.indices.fill_null(len(values) - 1).to_pylist())
+    return names
 
 
 def _fact_columns(types: dict[str, str], name: str) -> list[str]:
@@ -219,33 +244,30 @@ FORMATTERS: dict[str, Callable[[Sequence[Triple], str], bytes]] = {
     ".parquet": format_parquet,
 }
 
-MAX_UNPACKED = 4 << 30
-"""The maximal size of decompressed data, in bytes."""
 
-
-def unpacked(data: bytes, compression: str, name: str) -> bytes:
-    """Decompress `data`; `compression` is a suffix such as `.gz`, or empty."""
+@contextmanager
+def unpacking(packed: BinaryIO, compression: str, name: str) -> Iterator[Stream]:
+    """The stream of the decompressed bytes; `compression` is a suffix such as `.gz`, or empty. An
+    error of the block that comes from damaged data is a DataError."""
     if not compression:
-        return data
+        yield packed
+        return
     try:
-        with UNPACKERS[compression](io.BytesIO(data)) as stream:
-            plain: bytes = stream.read(MAX_UNPACKED + 1)
+        with UNPACKERS[compression](packed) as stream:
+            yield stream
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise DataError(
             f"damaged {compression} data ({error}); fetch or make the file again", file=name
         ) from error
-    if len(plain) > MAX_UNPACKED:
-        raise DataError("unpacks to an unreasonable size; unpack it by hand first", file=name)
-    return plain
 
 
-def _open_zstd(packed: io.BytesIO) -> Any:
+def _open_zstd(packed: BinaryIO) -> Any:
     import pyarrow
 
     return pyarrow.CompressedInputStream(packed, "zstd")
 
 
-UNPACKERS: dict[str, Callable[[io.BytesIO], Any]] = {
+UNPACKERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,

@@ -4,12 +4,10 @@ A sample takes time and memory in proportion to its size, not to the number of k
 arrays of `KnownFacts` may be mapped from a file, and only the pages of the sample are read.
 """
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
-from lkge.data.known_facts import KnownFacts, pack
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, among, no_facts
 
 BYTES_PER_FACT = 12
@@ -43,50 +41,27 @@ class History:
 
     def sample(self, size: int, generator: np.random.Generator) -> Facts:
         """Facts drawn uniformly, with replacement, then each once; at most `size`."""
-        edges = len(self._known.answers)
+        edges = self._known.num_answers
         if not edges:
             return no_facts()
         return self._facts(np.unique(generator.integers(0, edges, size)))
 
     def all(self) -> Facts:
         """Every fact, at the cost of a pass over all."""
-        return self._facts(np.arange(len(self._known.answers)))
+        return self._facts(np.arange(self._known.num_answers))
 
     def of_entities(
         self, entities: npt.NDArray[np.integer], most: int, generator: np.random.Generator
     ) -> Facts:
         """Facts of each of the given entities, at most `most` for one: all, or drawn uniformly."""
         ids = np.unique(entities).astype(np.int64)
-        first = np.searchsorted(self._known.keys, pack(ids, 0))
-        behind = np.searchsorted(self._known.keys, pack(ids, _LAST_RELATION), side="right")
-        starts, stops = self._known.offsets[first], self._known.offsets[behind]
+        starts, stops = self._known.spans_of(ids)
         return self._facts(_places(starts, stops, most, generator))
-
-    def of_relations(
-        self, relations: npt.NDArray[np.integer], most: int, generator: np.random.Generator
-    ) -> Facts:
-        """Facts of each of the given relations, at most `most` for one. The first call sorts the
-        queries of all facts by relation."""
-        order, sorted_relations = self._by_relation
-        ids = np.unique(relations)
-        first = np.searchsorted(sorted_relations, ids)
-        behind = np.searchsorted(sorted_relations, ids, side="right")
-        queries = order[_places(first, behind, most, generator)]
-        starts, stops = self._known.offsets[queries], self._known.offsets[queries + 1]
-        return self._facts(_places(starts, stops, 1, generator))
-
-    @cached_property
-    def _by_relation(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The places of the queries by relation, and their relations."""
-        relations = self._known.keys & _LAST_RELATION
-        order = np.argsort(relations, kind="stable")
-        return order, relations[order]
 
     def _facts(self, places: npt.NDArray[np.int64]) -> Facts:
         """The facts at places of `answers`, each once, without excluded ones."""
-        known = self._known
-        keys = known.keys[np.searchsorted(known.offsets, places, side="right") - 1]
-        subjects, relations, objects = keys >> 32, keys & _LAST_RELATION, known.answers[places]
+        keys, objects, _ = self._known.entries(places)
+        subjects, relations = keys >> 32, keys & _LAST_RELATION
         is_inverse = relations % 2 == 1
         columns = [
             np.where(is_inverse, objects, subjects),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lkge.reports.text import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -47,14 +49,15 @@ def grid_of(
 
 
 def rich_table(grid: Grid) -> Table:
-    """The grid for a `rich` console: a deviation is below its mean. Names are not markup."""
+    """The grid for a `rich` console: a deviation is below its mean. Names are not markup, and
+    their control characters are replaced."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=Text(grid.title, style="bold"),
-        caption=Text(f"{grid.note}\n", style="dim") if grid.note else None,
+        title=Text(printable(grid.title), style="bold"),
+        caption=Text(f"{printable(grid.note)}\n", style="dim") if grid.note else None,
         title_justify="left",
         caption_justify="left",
         header_style="bold cyan",
@@ -64,13 +67,13 @@ def rich_table(grid: Grid) -> Table:
         pad_edge=False,
     )
     for column in grid.columns[: grid.names]:
-        table.add_column(Text(column), overflow="fold")
+        table.add_column(Text(printable(column)), overflow="fold")
     for column in grid.columns[grid.names :]:
         table.add_column(Text(column.replace(" ", "\n")), justify="right", no_wrap=True)
     for section in grid.sections:
         for row in section:
             styles = ["bold green" if c.best else "dim" if c.faint else "" for c in row]
-            words = [cell.text.replace(" ±", "\n±") for cell in row]
+            words = [printable(cell.text).replace(" ±", "\n±") for cell in row]
             table.add_row(*map(Text, words, styles))
         table.add_section()
     return table

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from pydantic.json_schema import models_json_schema
 from starlette import responses, staticfiles
 
 import lkge
-from lkge.serve import auth, errors, learner, routes
+from lkge.serve import auth, errors, learner, origin, routes
 from lkge.serve import limits as limits_
 from lkge.serve.metrics import RequestMetrics
 from lkge.serve.service import Service
@@ -27,17 +27,22 @@ def create_app(
     folder: Path | str,
     *,
     token: str | None = None,
+    read_token: str | None = None,
     limits: limits_.Limits | None = None,
     host: str = "127.0.0.1",
     learner_command: Sequence[str] | None = None,
 ) -> FastAPI:
     """The service of the living graph in `folder`.
 
-    Without a token the service is read-only. If `host` is not loopback, each request needs the
-    token. `learner_command` replaces the child process that learns waiting batches.
+    Without `token` the service is read-only. With `read_token`, or if `host` is not loopback, each
+    request needs one of the two. `learner_command` replaces the child process that learns waiting
+    batches.
     """
-    if not auth.is_loopback(host) and not token:
-        raise lkge.SettingsError(f"{host} is reachable from other machines: set a token (--token)")
+    tokens, is_local = auth.Tokens(token, read_token), origin.is_loopback(host)
+    if not is_local and not (token or read_token):
+        raise lkge.SettingsError(
+            f"{host} is reachable from other machines: set a token (--token-file)"
+        )
     store = Store(Path(folder))
     child = learner.Learner(learner_command or learner.child_command(store.folder))
     service = Service(store, limits or limits_.Limits(), child)
@@ -54,14 +59,15 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        dependencies=[Depends(auth.authorize)],
     )
     app.state.service = service
-    for router in (routes.query, routes.browse, routes.ingest):
+    for router in (routes.query, routes.browse, routes.jobs, routes.ingest):
         app.include_router(router)
-    app.add_api_route("/", _page, include_in_schema=False)
+    app.add_api_route("/", _page, include_in_schema=False, dependencies=[auth.READ])
     app.mount("/static", staticfiles.StaticFiles(directory=STATIC), name="static")
     errors.add_error_handlers(app)
-    _add_middleware(app, service, token, auth.is_loopback(host))
+    _add_middleware(app, service, tokens, is_local)
     _, problems = models_json_schema(
         [(errors.Problem, "validation")], ref_template="#/components/schemas/{model}"
     )
@@ -73,12 +79,14 @@ async def _page() -> responses.FileResponse:
     return responses.FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
 
 
-def _add_middleware(app: FastAPI, service: Service, token: str | None, loopback: bool) -> None:
+def _add_middleware(app: FastAPI, service: Service, tokens: auth.Tokens, is_local: bool) -> None:
     """Middleware from the innermost to the outermost: a request passes the last one first."""
-    app.add_middleware(limits_.BodyLimit, limits=service.limits)
     app.add_middleware(limits_.ConcurrencyLimit, limits=service.limits)
-    app.add_middleware(auth.TokenAuth, token=token, open_reading=loopback)
-    if loopback:
-        app.add_middleware(auth.LoopbackHostCheck)
+    app.add_middleware(limits_.BodyLimit, limits=service.limits)
+    open_reading = is_local and tokens.read is None
+    app.add_middleware(auth.Authentication, tokens=tokens, open_reading=open_reading)
+    app.add_middleware(origin.CrossSiteCheck)
+    if is_local:
+        app.add_middleware(origin.LoopbackHostCheck)
     app.add_middleware(RequestMetrics, metrics=service.metrics)
-    app.add_middleware(auth.SecurityHeaders)
+    app.add_middleware(origin.SecurityHeaders)

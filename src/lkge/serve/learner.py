@@ -27,7 +27,7 @@ CHILD_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONUTF8": "1",
 }
-SECRETS = {"LKGE_TOKEN"}  # environment variables that the child does not get
+SECRETS = {"LKGE_TOKEN", "LKGE_READ_TOKEN"}  # environment variables that the child does not get
 RELEARN = "--relearn"
 """The word that makes the child learn all known facts at once."""
 NICENESS = 10
@@ -88,7 +88,7 @@ class Learner:
         )
         self._process = process
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+            os.setpriority(os.PRIO_PROCESS, process.pid, min(19, os.nice(0) + NICENESS))
         assert process.stdout
         assert process.stderr
         stderr = asyncio.ensure_future(_last_line(process.stderr))

@@ -20,12 +20,26 @@ MAX_POINTS = 5_000  # entities on the entity map
 class Limits:
     """What one process accepts at the same time; the rest gets status 503 with Retry-After."""
 
+    connections: int = 4096
+    head_seconds: float = 10.0
+    """Time to send the first line and the headers of a request."""
+    keep_alive_seconds: int = 30
+    """Time to the next request on a connection, and to take some of a response."""
     body_bytes: int = 8 << 20
     body_seconds: float = 30.0
+    body_grace: float = 5.0
+    """Seconds after which a body must have come at `body_rate` bytes a second on average."""
+    body_rate: int = 10_000
+    unread_bytes: int = 64 << 20
+    """Size of all bodies that have not come completely."""
     requests: int = 64
     streams: int = 64
     threads: int = 2
     waiting_batches: int = 100
+    accepting: int = 16
+    """Batches being written to disk, or waiting for the lock of the inbox."""
+    accept_seconds: float = 5.0
+    """Time that a batch waits for the lock of the inbox."""
     retry_seconds: int = 1
 
 
@@ -54,35 +68,47 @@ class ConcurrencyLimit(HTTPMiddleware):
 
 
 class BodyLimit(HTTPMiddleware):
-    """Reads the whole body before the application runs; limits its size and its time."""
+    """Reads the whole body before the application runs; limits its size and its time, and the size
+    of all bodies that are being read."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         super().__init__(app)
         self._limits = limits
+        self._unread = 0
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = Headers(scope=scope).get("content-length", "")
         if length.isdecimal():
             self._check_size(int(length))
+        body = bytearray()
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                body = await self._read(receive)
+            is_complete = await self._read(receive, body)
         except TimeoutError:
             raise HTTPProblem(408, "the body did not arrive in time") from None
-        if body is not None:
-            await self.app(scope, _buffered(body, receive), send)
+        finally:
+            self._unread -= len(body)
+        if is_complete:
+            await self.app(scope, _buffered(bytes(body), receive), send)
 
-    async def _read(self, receive: Receive) -> bytes | None:
-        """The body, or None after a disconnect of the client."""
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            body += message.get("body", b"")
-            self._check_size(len(body))
-            if not message.get("more_body"):
-                return bytes(body)
+    async def _read(self, receive: Receive, body: bytearray) -> bool:
+        """Read into `body`; False after a disconnect of the client. A TimeoutError if it comes too
+        slowly: it has `body_grace` seconds and the time for what has come at the lowest rate."""
+        limits, started = self._limits, asyncio.get_running_loop().time()
+        async with asyncio.timeout_at(started + limits.body_grace) as deadline:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return False
+                piece = message.get("body", b"")
+                self._check_size(len(body) + len(piece))
+                self._unread += len(piece)
+                body += piece
+                if not message.get("more_body"):
+                    return True
+                if self._unread > limits.unread_bytes:
+                    raise overloaded("too many bodies at the same time", limits.retry_seconds)
+                seconds = limits.body_grace + len(body) / limits.body_rate
+                deadline.reschedule(started + min(seconds, limits.body_seconds))
 
     def _check_size(self, size: int) -> None:
         limit = self._limits.body_bytes

@@ -1,22 +1,24 @@
-"""The routes of the HTTP API in three groups: query, browse, ingest."""
+"""The routes of the HTTP API in four groups: query, browse, ingest, jobs."""
 
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.security import HTTPBearer
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from lkge.serve import entity_map, limits, schemas, streams
+from lkge.serve.auth import READ, WRITE
 from lkge.serve.errors import problem_responses
 from lkge.serve.service import FINISHED, Service
 from lkge.store.edits import edit_of
 from lkge.store.reader import Reader
 
-query = APIRouter(tags=["query"], responses=problem_responses(400, 404, 413, 422))
-browse = APIRouter(tags=["browse"], responses=problem_responses(422))
-ingest = APIRouter(tags=["ingest"])
+query = APIRouter(
+    tags=["query"], responses=problem_responses(400, 404, 413, 422), dependencies=[READ]
+)
+browse = APIRouter(tags=["browse"], responses=problem_responses(422), dependencies=[READ])
+jobs = APIRouter(tags=["ingest"], dependencies=[READ])
+ingest = APIRouter(tags=["ingest"], dependencies=[WRITE])
 
-BEARER = Depends(HTTPBearer(auto_error=False, description="The token of the service."))
 ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {"headers": {"Location": {"description": "The job.", "schema": {"type": "string"}}}}
 }
@@ -159,7 +161,6 @@ async def metrics(service: ServiceDep) -> PlainTextResponse:
 @ingest.post(
     "/facts",
     status_code=202,
-    dependencies=[BEARER],
     responses={**ACCEPTED, **problem_responses(400, 401, 403, 413, 422, 507)},
 )
 async def post_facts(
@@ -178,7 +179,6 @@ async def post_facts(
 @ingest.post(
     "/edit",
     status_code=202,
-    dependencies=[BEARER],
     responses={**ACCEPTED, **problem_responses(400, 401, 403, 404, 413, 422, 507)},
 )
 async def post_edit(edit: schemas.NewEdit, service: ServiceDep, response: Response) -> schemas.Job:
@@ -195,7 +195,6 @@ async def post_edit(edit: schemas.NewEdit, service: ServiceDep, response: Respon
 @ingest.post(
     "/relearn",
     status_code=202,
-    dependencies=[BEARER],
     responses=problem_responses(401, 403, 409),
 )
 async def relearn(service: ServiceDep) -> schemas.RelearnJob:
@@ -208,19 +207,19 @@ async def relearn(service: ServiceDep) -> schemas.RelearnJob:
     return await service.relearn()
 
 
-@ingest.get("/jobs", responses=problem_responses())
-async def jobs(service: ServiceDep) -> schemas.JobList:
+@jobs.get("/jobs", responses=problem_responses())
+async def job_list(service: ServiceDep) -> schemas.JobList:
     """Batches that are not learned yet, and the last learned batches; newest first."""
     return schemas.JobList(jobs=service.jobs())
 
 
-@ingest.get("/jobs/{number}", responses=problem_responses(404, 422))
+@jobs.get("/jobs/{number}", responses=problem_responses(404, 422))
 async def job(number: Number, service: ServiceDep) -> schemas.Job:
     """The state of one batch."""
     return service.job(number)
 
 
-@ingest.get(
+@jobs.get(
     "/jobs/{number}/events",
     response_class=StreamingResponse,
     responses={**STREAM, **problem_responses(404, 422)},
@@ -234,9 +233,7 @@ async def job_events(number: Number, service: ServiceDep) -> StreamingResponse:
     return streams.response(states)
 
 
-@ingest.get(
-    "/events", response_class=StreamingResponse, responses={**STREAM, **problem_responses()}
-)
+@jobs.get("/events", response_class=StreamingResponse, responses={**STREAM, **problem_responses()})
 async def events(service: ServiceDep) -> StreamingResponse:
     """The response of /health as server-sent events named `health`, after each change."""
     return streams.response(streams.events("health", service.health, service.changes))

@@ -1,54 +1,104 @@
-"""The server process: socket, event loop, graceful shutdown."""
+"""The server process: socket, event loop, log, graceful shutdown."""
 
+import logging
+import resource
 import secrets
 import signal
 import socket
+import ssl
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from lkge.errors import SettingsError
 from lkge.serve.app import create_app
+from lkge.serve.auth import Tokens
+from lkge.serve.connection import connection_class
 from lkge.serve.limits import Limits
+from lkge.serve.logs import RateLimit
 from lkge.serve.service import Service
 
 BACKLOG = 512
-KEEP_ALIVE_SECONDS = 30  # after this time an idle connection is closed
 SHUTDOWN_SECONDS = 10  # open requests may run this long after a stop signal
+OTHER_FILES = 512  # open files besides connections
 
 
 def serve(
     folder: Path | str,
     host: str = "127.0.0.1",
     port: int = 8080,
-    token: str | None = None,
+    tokens: Tokens | None = None,
     limits: Limits | None = None,
+    tls: tuple[Path, Path] | None = None,
 ) -> None:
     """Serve the living graph in `folder` until SIGINT or SIGTERM; port 0 selects a free port.
 
-    Without a token one is generated. The address and a generated token are printed on stderr.
+    Without a token for writing one is generated. The address and a generated token are printed on
+    stderr. `tls` is (certificate chain, private key), both PEM.
     """
-    used_token = token or secrets.token_urlsafe(24)
-    app = create_app(folder, token=used_token, limits=limits, host=host)
-    lines = [] if token else [f"token for writing: {used_token}"]
+    tokens, limits = tokens or Tokens(), limits or Limits()
+    write = tokens.write or secrets.token_urlsafe(24)
+    app = create_app(folder, token=write, read_token=tokens.read, limits=limits, host=host)
+    config = server_config(app, limits, tls)
+    lines = [] if tokens.write else [f"token for writing: {write}"]
+    _allow_open_files(limits.connections + OTHER_FILES)
+    _log_to_stderr()
     with listen(host, port) as listening:
-        lines.append(f"serving {folder} at {address(host, listening)}")
-        config = uvicorn.Config(
-            app,
-            http="h11",
-            ws="none",
-            loop="asyncio",
-            lifespan="on",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        )
+        lines.append(f"serving {folder} at {address(host, listening, is_tls=bool(tls))}")
         GracefulServer(config, app.state.service, "\n".join(lines)).run(sockets=[listening])
+
+
+def server_config(
+    app: FastAPI, limits: Limits, tls: tuple[Path, Path] | None = None
+) -> uvicorn.Config:
+    """The settings of uvicorn; SettingsError if the files of `tls` cannot be used."""
+    certificate, key = tls or (None, None)
+    config = uvicorn.Config(
+        app,
+        http=connection_class(limits),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or error
+        raise SettingsError(
+            f"{certificate}, {key}: cannot be used for TLS: {reason}; give a certificate chain and "
+            "its private key without a password, both in PEM"
+        ) from error
+    return config
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise the limit of open files of this process to `count`, or as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _log_to_stderr() -> None:
+    """Warnings and errors of all libraries go to stderr, with a limited rate."""
+    handler = logging.StreamHandler()
+    handler.addFilter(RateLimit())
+    logging.basicConfig(
+        level=logging.WARNING, format="%(levelname)s: %(message)s", handlers=[handler]
+    )
 
 
 class GracefulServer(uvicorn.Server):
@@ -94,8 +144,8 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def address(host: str, listening: socket.socket) -> str:
+def address(host: str, listening: socket.socket, is_tls: bool = False) -> str:
     """The URL of a listening socket."""
     port = listening.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}/"
+    return f"{'https' if is_tls else 'http'}://{shown}:{port}/"

@@ -1,7 +1,6 @@
 """Reading a file of arrays: memory-mapped, each block verified when asked for."""
 
 import hashlib
-import json
 import math
 import zlib
 from collections.abc import Mapping
@@ -12,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.data.documents import parse_json
+from lkge.data.reading import open_regular
 from lkge.errors import DamagedFile
 from lkge.store.arrays import BLOCK, CHECKSUMS, DTYPES, release
 from lkge.store.records import FileChecksum
@@ -35,7 +36,8 @@ class ArrayFile:
     ) -> None:
         self.path, self._expected = path, expected
         try:
-            content: NDArray[np.uint8] = np.asarray(np.memmap(path, dtype=np.uint8, mode="c"))
+            with open_regular(path, follow=False) as file:
+                content: NDArray[np.uint8] = np.asarray(np.memmap(file, dtype=np.uint8, mode="c"))
         except OSError as error:
             raise DamagedFile(f"{path}: cannot be read: {error.strerror or error}") from error
         except ValueError as error:
@@ -134,7 +136,7 @@ def _parts(content: NDArray[np.uint8]) -> tuple[dict[str, Any], NDArray[np.uint8
     length = int.from_bytes(content[:8].tobytes(), "little")
     if 8 + length > len(content):
         raise ValueError(f"a header of {length} bytes in {len(content)}")
-    header = json.loads(content[8 : 8 + length].tobytes())
+    header = parse_json(content[8 : 8 + length].tobytes())
     if not isinstance(header, dict):
         raise TypeError("the header is not a JSON object")
     return header, content[8 + length :]

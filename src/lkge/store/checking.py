@@ -19,9 +19,11 @@ from lkge.data.names import MappedNames, require_fit, stored_array
 from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
 from lkge.store import log, versions
 from lkge.store.array_files import ArrayFile
+from lkge.store.composed import known_of, names_of
 from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.inbox import FactBatch, read_batch
 from lkge.store.overlay import overlaid
+from lkge.store.reader import as_damage
 from lkge.store.records import PLAIN_NAME, File, Manifest, VersionRecord, read_record, to_json
 from lkge.store.skipped import SKIPPED
 from lkge.store.tags import TAGS
@@ -52,7 +54,7 @@ def check(store: Store) -> list[Damage]:
     manifests, damaged = manifests_of(store, numbers)
     found = [
         *_root_damage(store),
-        *_strays(store.folder_of_versions, _names_of_versions(store, numbers), "not a version"),
+        *_strays(store.folder_of_versions, _names_of_versions(numbers), "not a version"),
         *damaged,
         *_lost_manifests(store, manifests),
         *_strays(store.data, filter(PLAIN_NAME.fullmatch, _listed(store.data)), "not of a version"),
@@ -199,7 +201,8 @@ def _inconsistency(
     """Whether the arrays of a kind make sense in a version."""
     try:
         opened = [ArrayFile(store.path_of(file)) for file in files]
-        _require_consistent(kind, opened, record)
+        with as_damage(store.path_of(files[0])):
+            _require_consistent(kind, opened, record)
     except RunError as error:
         if _is_named(store, files[0].name):
             yield _damage(store.path_of(files[0]), error, record.version)
@@ -243,14 +246,10 @@ def _batch_damage(store: Store, number: int) -> Iterator[Damage]:
             yield _damage(store.batch_file(number), error)
 
 
-def _names_of_versions(store: Store, numbers: Iterable[int]) -> set[str]:
-    """What may be in the folder of versions; of a migration that is not done, manifests too."""
-    folders = {f"{number:06d}" for number in numbers}
-    return (
-        folders | {f"{name}.json" for name in folders}
-        if store.is_old
-        else {f"{name}.json" for name in folders}
-    )
+def _names_of_versions(numbers: Iterable[int]) -> set[str]:
+    """What may be in the folder of versions: manifests, and the folders of old formats; a
+    migration that was stopped leaves both."""
+    return {name for number in numbers for name in (f"{number:06d}", f"{number:06d}.json")}
 
 
 def _listed(folder: Path) -> list[str]:
@@ -278,12 +277,14 @@ Columns = Mapping[str, NDArray[Any]]
 
 def _require_consistent(kind: str, files: list[ArrayFile], record: VersionRecord) -> None:
     """DamagedFile if the arrays of a kind contradict themselves or the version's totals."""
-    arrays = overlaid(files[0], [each.arrays for each in files[1:]])
     if kind == versions.NAMES:
-        _require_names(MappedNames.from_arrays(arrays), record)
-    elif kind == versions.KNOWN:
-        _require_answers(KnownFacts.from_arrays(arrays), record)
-    elif kind == versions.HOLD_OUT_FILE:
+        _require_names(names_of(files), record)
+        return
+    if kind == versions.KNOWN:
+        _require_answers(known_of(files), record)
+        return
+    arrays = overlaid(files[0], [each.arrays for each in files[1:]])
+    if kind == versions.HOLD_OUT_FILE:
         _require_hold_out(arrays, record)
     elif kind in (versions.MODEL, versions.INFERENCE):
         _require_rows(arrays, record)

@@ -16,7 +16,7 @@ def compact(reader: Reader, kinds: Iterable[str]) -> None:
     store, manifest, files = reader.store, reader.manifest, dict(reader.manifest.files)
     for kind in kinds:
         reader.verify(kind)
-        arrays = reader.arrays_of(kind)
+        arrays = reader.arrays(kind)
         files[kind] = (rewritten(store.data, manifest.version, kind, arrays),)
     verify_before(store, manifest.version)
     store.replace_manifest(dataclasses.replace(manifest, files=files))

@@ -7,6 +7,7 @@ name makes a new entity with a new row.
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from lkge.data.snapshots import Facts
 from lkge.errors import DataError, SettingsError
 from lkge.provenance import provenance
 from lkge.store import records, versions
+from lkge.store.composed import changed_names
 from lkge.store.content import Content
 from lkge.store.edits import MERGE, REMOVE, RENAME, RENAME_RELATION, Edit
 from lkge.store.inbox import FactBatch
@@ -128,7 +130,8 @@ def version_with_names(
         batch=batch.number,
     )
     manifest = reader.manifest.next(record, last_batch=batch.number, provenance=provenance())
-    return {versions.NAMES: names.arrays()}, manifest
+    verify = partial(reader.verify, versions.NAMES)
+    return {versions.NAMES: changed_names(reader.names, names, verify)}, manifest
 
 
 def _moved(reader: Reader, facts: Facts, entity: int, to: str) -> list[Triple]:

@@ -23,7 +23,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.files import as_run_error, unfinished_folder
+from lkge.data.files import as_run_error, make_folders, unfinished_folder
 from lkge.errors import DataError, RunError, SettingsError
 from lkge.models.predictor import TablePredictor
 from lkge.store.arrays import write_arrays
@@ -61,7 +61,7 @@ def export(reader: Reader, folder: Path | str, format: str) -> list[Path]:
         raise RunError(f"{folder}: exists already; name another folder")
     tables = tables_of(reader)
     with as_run_error(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(folder.parent)
         with unfinished_folder(folder) as place:
             WRITERS[format](place, tables)
     return sorted(folder.iterdir())

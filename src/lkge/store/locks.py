@@ -12,12 +12,16 @@ from pathlib import Path
 
 from pydantic.dataclasses import dataclass
 
+from lkge.data.documents import parse_json
 from lkge.data.files import as_run_error, held
+from lkge.data.reading import read_regular
 from lkge.errors import StoreLocked
 from lkge.store.records import COMPACT, CONSOLIDATE, STRICT, from_json, now, to_json
 from lkge.store.versions import WRITER_LOCK, Store
 from lkge.training.events import Listener, Waiting, ignore
 
+MAX_BYTES = 1 << 16
+"""Of the lock file."""
 TRIES, PAUSE = 5, 0.02
 """How often a lock is tried, in seconds apart: some hold it only to see whether it is free."""
 
@@ -71,7 +75,9 @@ def _named(path: Path, command: str) -> Iterator[None]:
     """Say within the lock file who holds it. A file in its place would not be locked."""
     with as_run_error(path):
         holder = Holder(os.getpid(), socket.gethostname(), _user(), command, now())
-        path.write_text(json.dumps(to_json(holder)), encoding="utf-8")
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(to_json(holder)).encode())
     try:
         yield
     finally:
@@ -82,7 +88,7 @@ def _named(path: Path, command: str) -> Iterator[None]:
 def _holder(path: Path) -> Holder | None:
     """Who holds the lock, if its file says so."""
     try:
-        return from_json(Holder, json.loads(path.read_text(encoding="utf-8")))
+        return from_json(Holder, parse_json(read_regular(path, MAX_BYTES, follow=False)))
     except (OSError, ValueError):
         return None
 

@@ -59,7 +59,7 @@ def read_manifest(path: Path) -> tuple[Manifest, Log]:
     if path.parent.is_symlink():
         raise DamagedFile(f"{path.parent}: a symbolic link")
     try:
-        tree = read_checked_json(path)
+        tree = read_checked_json(path, follow=False)
         format_ = format_of(path, tree.pop("format", None))
         if format_.reader not in OLD_FORMATS:
             raise DamagedFile(f"{path}: written in format {format_.reader}")

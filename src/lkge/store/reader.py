@@ -14,8 +14,6 @@ from torch.nn.functional import cosine_similarity
 from lkge.backends import backend_for
 from lkge.configure import from_tree
 from lkge.data.formats import Triple
-from lkge.data.known_facts import KnownFacts
-from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DamagedFile, DataError
 from lkge.models.parameters import host, index, placed
@@ -24,6 +22,7 @@ from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.calibration import UNKNOWN, Calibration
+from lkge.store.composed import known_of, names_of
 from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.judging import Judge
 from lkge.store.overlay import overlaid
@@ -85,9 +84,9 @@ class Reader:
         saved = self.manifest.calibration
         self.calibration = saved if isinstance(saved, Calibration) else UNKNOWN
         self._files: dict[str, list[ArrayFile]] = store.opened(self.manifest)
-        with _as_damage(store.manifest_file(version)):
-            self.names = MappedNames.from_arrays(self.arrays(versions.NAMES))
-            self.answers = KnownFacts.from_arrays(self.arrays(versions.KNOWN))
+        with as_damage(store.manifest_file(version)):
+            self.names = names_of(self._files[versions.NAMES])
+            self.answers = known_of(self._files[versions.KNOWN])
             self.predictor = self._predictor().with_names(self.names)
         self._judge = Judge(self.answers, self.calibration, store.options.known)
 
@@ -133,12 +132,10 @@ class Reader:
 
     def arrays(self, kind: str) -> dict[str, NDArray[Any]]:
         """All arrays of a kind, as if they were in one file."""
+        if kind in (versions.NAMES, versions.KNOWN):
+            return (self.names if kind == versions.NAMES else self.answers).arrays()
         base, *deltas = self._files[kind]
         return overlaid(base, [each.arrays for each in deltas])
-
-    def arrays_of(self, kind: str) -> dict[str, NDArray[Any]]:
-        """The arrays of a new base file of a kind."""
-        return self.arrays(kind)
 
     def contents(self) -> dict[str, dict[str, NDArray[Any]]]:
         """All arrays by kind."""
@@ -306,7 +303,7 @@ def open_reader(folder: Path | str, version: int | str | None = None) -> Reader:
 
 
 @contextmanager
-def _as_damage(path: Path) -> Iterator[None]:
+def as_damage(path: Path) -> Iterator[None]:
     """Raise what arrays that do not fit together lead to as a DamagedFile."""
     try:
         yield

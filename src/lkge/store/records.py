@@ -299,7 +299,7 @@ def write_record(path: Path, record: Any) -> None:
 def read_record(path: Path, kind: type[Record]) -> Record:
     """The record that `write_record` wrote, its checksum and every field verified."""
     try:
-        tree = read_checked_json(path)
+        tree = read_checked_json(path, follow=False)
         format_ = format_of(path, tree.pop("format", None))
         if format_.reader == 1:
             tree = {OLD_FIELDS.get(name, name): value for name, value in tree.items()}

@@ -14,6 +14,7 @@ The steps, in order (`Update.run`):
 import dataclasses
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from lkge.config import RunConfig
 from lkge.data.history import History
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, Snapshot, no_facts
+from lkge.errors import DamagedFile, LearningFailed
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
@@ -33,6 +35,7 @@ from lkge.provenance import provenance
 from lkge.store import health, quality, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
+from lkge.store.composed import changed_facts, changed_names
 from lkge.store.content import Change, Content
 from lkge.store.editing import split_edit
 from lkge.store.held_out_lists import calibrated
@@ -68,6 +71,7 @@ class UpdateResult:
     seconds: float
     full: bool
     """Whether all known facts were trained on."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,8 +104,12 @@ class Update:
         since = self.facts_since_calibration(split)
         contents: dict[str, Content] = {
             versions.MODEL: self.changed(versions.MODEL, reader.model_arrays, model),
-            versions.NAMES: split.names.arrays(),
-            versions.KNOWN: known.arrays(),
+            versions.NAMES: changed_names(
+                reader.names, split.names, partial(reader.verify, versions.NAMES)
+            ),
+            versions.KNOWN: changed_facts(
+                reader.answers, known, partial(reader.verify, versions.KNOWN)
+            ),
             versions.HOLD_OUT_FILE: measured.arrays(),
         }
         if inference:
@@ -111,6 +119,7 @@ class Update:
         record = self.record(split, result, known, measured)
         manifest = reader.manifest.next(
             self.judged(record, measured),
+            files={kind: f for kind, f in reader.manifest.files.items() if kind in contents},
             updates=split.index + 1,
             last_batch=self.batch.number,
             calibration=self.calibration(split, measured, result, inference, known),
@@ -175,9 +184,38 @@ class Update:
 
     def train(self, split: UpdateSplit, pool: Facts, subgraph: Subgraph) -> UpdateResult:
         """Step 3: train the subgraph."""
-        started = time.perf_counter()
-        config = self.training_config(split)
+        started, warnings = time.perf_counter(), list[str]()
         self.verify(subgraph)
+        trainer = self._begun(split, pool, subgraph, warnings)
+        trainer.train()
+        model, method = trainer.model, trainer.method
+        if not all(bool(table.isfinite().all()) for table in model.tables):
+            raise LearningFailed("the embeddings are no longer finite; lower --learning-rate")
+        epochs = trainer.finish().epochs
+        seconds = time.perf_counter() - started
+        tensors = learned_tensors(model, method)
+        trainable = self.reader.num_facts - len(self._excluded(split))
+        full = self.review or len(pool) >= trainable
+        predictor = method.predictor(model)
+        return UpdateResult(subgraph, tensors, predictor, epochs, seconds, full, tuple(warnings))
+
+    def _begun(
+        self, split: UpdateSplit, pool: Facts, subgraph: Subgraph, warnings: list[str]
+    ) -> Trainer:
+        """The trainer, ready for its next epoch: the first one, if the checkpoint is unfit."""
+        trainer = self._trainer(split, pool, subgraph)
+        trainer.prepare()
+        try:
+            trainer.begin(self.checkpoints.load_or_remove(warnings.append))
+        except DamagedFile as error:
+            self.checkpoints.remove_unfit(error, warnings.append)
+            trainer = self._trainer(split, pool, subgraph)
+            trainer.prepare()
+            trainer.begin(None)
+        return trainer
+
+    def _trainer(self, split: UpdateSplit, pool: Facts, subgraph: Subgraph) -> Trainer:
+        config = self.training_config(split)
         model, method = restored(config, subgraph.rows(self.start().model))
         snapshot = Snapshot(
             index=split.index,
@@ -190,7 +228,7 @@ class Update:
         known = subgraph.known_facts(self.reader.answers, split.valid)
         known = np.concatenate([snapshot.train, snapshot.valid, known])
         interval = self.store_config.seconds_between_checkpoints
-        trainer = Trainer(
+        return Trainer(
             model,
             method,
             snapshot,
@@ -202,12 +240,6 @@ class Update:
             review=self.review,
             history=self.history(pool, subgraph),
         )
-        epochs = trainer.run(self.checkpoints.load_or_remove()).epochs
-        seconds = time.perf_counter() - started
-        tensors = learned_tensors(model, method)
-        trainable = self.reader.num_facts - len(self._excluded(split))
-        full = self.review or len(pool) >= trainable
-        return UpdateResult(subgraph, tensors, method.predictor(model), epochs, seconds, full)
 
     def verify(self, subgraph: Subgraph) -> None:
         """DamagedFile if rows that are trained are not as they were written."""
@@ -337,7 +369,7 @@ class Update:
             touched=touched,
             epochs=result.epochs,
             seconds=result.seconds,
-            warnings=split.warnings,
+            warnings=(*split.warnings, *result.warnings),
             source=self.batch.source,
             batch=self.batch.number,
             removed=len(names.removed),

@@ -37,14 +37,15 @@ from typing import Any, Self, TypeVar
 from lkge.config import RunConfig
 from lkge.configure import from_tree
 from lkge.data import files as disk
+from lkge.data.reading import read_regular
 from lkge.errors import DamagedFile, DamageWarning, LkgeError, NewerFormat, RunError
 from lkge.store import log, old_format, records
 from lkge.store.array_files import ArrayFile
 from lkge.store.content import DELTA, Content, written
 from lkge.store.records import PLAIN_NAME, File, Manifest, Options, StoreConfig, VersionRecord
 from lkge.store.retention import created_time, versions_to_remove
-from lkge.store.skipped import SkippedBatch, skipped_batches
-from lkge.store.tags import read_tags, version_of_tag
+from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
+from lkge.store.tags import TAGS, read_tags, version_of_tag
 from lkge.store.verified import VERIFIED, last_verified
 from lkge.training.checkpoint import read_checked_json
 
@@ -54,7 +55,7 @@ WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH = records.KINDS
 OWN = (
     *(STORE, LOG, VERSIONS, DATA, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK),
-    *("tags.json", "skipped.json", VERIFIED),
+    *(TAGS, SKIPPED, VERIFIED),
 )
 """What is in the folder of a store and must not be a link."""
 ENTITY, RELATION = "entity", "relation"
@@ -101,7 +102,7 @@ class Store:
         with disk.as_run_error(folder):
             if folder.exists() and any(folder.iterdir()):
                 raise RunError(f"{folder}: not empty; choose another folder")
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folders(folder.parent)
             with disk.unfinished_folder(folder) as temporary:
                 for name in (VERSIONS, DATA, INBOX):
                     (temporary / name).mkdir()
@@ -134,7 +135,7 @@ class Store:
     def _format(self) -> records.Format:
         path = self.folder / STORE
         try:
-            return records.format_of(path, read_checked_json(path).get("format"))
+            return records.format_of(path, read_checked_json(path, follow=False).get("format"))
         except NewerFormat:
             raise
         except RunError:  # what is there says it
@@ -459,6 +460,6 @@ def _regular(path: Path, size: int) -> os.stat_result:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, follow=False)
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error

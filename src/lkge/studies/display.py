@@ -64,7 +64,7 @@ class Observer:
         return f"{self._done} of {self._total} done"
 
     def _print(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(text.printable(line)), soft_wrap=True)
 
 
 @contextmanager

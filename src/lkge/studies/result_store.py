@@ -1,12 +1,12 @@
 """The result folder of a study: one JSON file for each finished run."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from lkge.config import RunConfig
 from lkge.configure import from_tree
+from lkge.data.documents import read_json
 from lkge.data.files import write_bytes_atomically
 from lkge.errors import LkgeError, RunError
 from lkge.evaluation.results import Results
@@ -20,7 +20,9 @@ NOT_COMPARED = frozenset({"dataset.name", "training.backend", "training.device"}
 def read_results(file: Path) -> Results:
     """The results in a JSON file."""
     try:
-        return Results.from_json(json.loads(file.read_text(encoding="utf-8")))
+        return Results.from_json(read_json(file))
+    except OSError as error:
+        raise RunError(f"{file}: cannot be read: {error.strerror}") from error
     except (AttributeError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{file}: not the results of a run: {error}") from error
 

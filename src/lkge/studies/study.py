@@ -8,8 +8,6 @@ scores.toml    five systems on every score
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from importlib import resources
@@ -22,6 +20,7 @@ from pydantic.dataclasses import dataclass
 
 from lkge.config import RunConfig
 from lkge.configure import configure
+from lkge.data.documents import parse_json, read_toml
 from lkge.errors import SettingsError, UnknownName
 
 PAPER = "paper"
@@ -182,9 +181,10 @@ def read_study(folder: Traversable, name: str) -> Study:
     """The study of a file in `folder`. The settings of every run are checked."""
     file = folder.joinpath(name)
     try:
-        tree = tomllib.loads(file.read_text(encoding="utf-8"))
+        with resources.as_file(file) as path:
+            tree = read_toml(path)
         printed = tree.pop("printed", None)
-        figures = json.loads(folder.joinpath(printed).read_text("utf-8")) if printed else {}
+        figures = parse_json(folder.joinpath(printed).read_text("utf-8")) if printed else {}
         study = _study(Path(name).stem, tree, figures)
         study.run_specs()
     except OSError as error:

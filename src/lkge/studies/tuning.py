@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lkge.config import ModelConfig, RunConfig, Section, literal
+from lkge.data.documents import read_json
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError, SettingsError
 from lkge.evaluation.results import nan_to_none
@@ -215,10 +216,10 @@ def _trial(tree: Mapping[str, Any]) -> Trial:
 
 def _read_trials(file: Path, config: RunConfig, space: Space) -> list[Trial]:
     try:
-        tree = json.loads(file.read_text(encoding="utf-8"))
+        tree = read_json(file)
         trials = list(map(_trial, tree["trials"]))
         there, searched = tree["settings"], tree["space"]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise RunError(f"{file}: not a search for settings: {error}; move it away") from error
     require_same(file, there, config)
     if searched != {name: list(values) for name, values in space.items()}:

@@ -8,6 +8,7 @@ read or written.
 
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -15,10 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from lkge.data.files import sync_folder, write_bytes_atomically, write_text_atomically
+from lkge.data import documents
+from lkge.data.files import (
+    as_run_error,
+    remove,
+    sync_folder,
+    write_bytes_atomically,
+    write_text_atomically,
+)
+from lkge.data.reading import max_memory, read_regular
 from lkge.errors import DamagedFile, LkgeError, RunError
 
 MANIFEST = "manifest.json"
@@ -27,6 +37,9 @@ CHECKSUM, OLD_CHECKSUM = "checksum", "seal"
 FORMAT = 1
 TRAINING = "course"
 """The key of the trainer's data in the manifest."""
+
+NAME = re.compile(r"(start|epoch)-\d+\.safetensors", re.ASCII)
+"""The files of a checkpoint."""
 
 Tensors = Mapping[str, Tensor]
 
@@ -77,30 +90,41 @@ class Checkpoints:
         if manifest.get("format") != FORMAT:
             raise RunError(f"{self._manifest}: written in another format; start a new run")
         try:
-            self._files, self._serial = manifest["files"], manifest["serial"]
-            progress = manifest["progress"]
-        except KeyError as error:
-            raise DamagedFile(f"{self._manifest}: damaged, it has no {error}") from error
+            files = {part: _entry(manifest["files"][part]) for part in manifest["files"]}
+            serial, progress = int(manifest["serial"]), dict(manifest["progress"])
+        except (LookupError, TypeError, ValueError) as error:
+            complaint = f"{self._manifest}: damaged, not of a checkpoint: {error!r}"
+            raise DamagedFile(complaint) from error
+        self._files, self._serial = files, serial
         parts = {
             part: read_tensors(self.folder / entry["name"], entry["sha256"])
             for part, entry in self._files.items()
         }
         return Saved(parts.get("start", {}), parts.get("epoch"), progress)
 
-    def load_or_remove(self) -> Saved | None:
-        """The last complete checkpoint. One that cannot be read is removed."""
+    def load_or_remove(self, warn: Callable[[str], None]) -> Saved | None:
+        """The last complete checkpoint. One that cannot be read is removed, and `warn` gets a line
+        that names it: training begins anew. So does what is no folder in its place."""
         try:
+            if self.folder.is_symlink() or not self.folder.is_dir():
+                remove(self.folder)
             return self.load()
-        except LkgeError:
-            self.remove()
+        except LkgeError as error:
+            self.remove_unfit(error, warn)
             return None
+
+    def remove_unfit(self, error: LkgeError, warn: Callable[[str], None]) -> None:
+        """Remove a checkpoint that cannot be used, and say so."""
+        warn(f"{self.folder}: the checkpoint is unfit, training begins anew: {error}")
+        self.remove()
 
     def remove(self) -> None:
         """Remove the checkpoint; the manifest first, so that it never names a missing file."""
         if self.folder.exists():
-            self._manifest.unlink(missing_ok=True)
-            sync_folder(self.folder)
-            shutil.rmtree(self.folder)
+            remove(self._manifest)
+            with as_run_error(self.folder):
+                sync_folder(self.folder)
+                shutil.rmtree(self.folder)
 
     def _write(self, part: str, tensors: Tensors) -> dict[str, str]:
         self._serial += 1
@@ -114,7 +138,7 @@ class Checkpoints:
         named = {entry["name"] for entry in self._files.values()} | {MANIFEST}
         for path in self.folder.iterdir():
             if path.name not in named:
-                path.unlink(missing_ok=True)
+                remove(path)
 
 
 class CheckpointSaver:
@@ -132,8 +156,16 @@ class CheckpointSaver:
         if time.monotonic() - self._last < self._interval:
             return
         tensors, training = state()
-        self._checkpoints.save_epoch(tensors, {**self._progress, TRAINING: training})
+        with as_run_error(self._checkpoints.folder):
+            self._checkpoints.save_epoch(tensors, {**self._progress, TRAINING: training})
         self._last = time.monotonic()
+
+
+def _entry(entry: Mapping[str, str]) -> dict[str, str]:
+    """Name and digest of a file of a checkpoint; the name is one that is given here."""
+    if not NAME.fullmatch(entry["name"]):
+        raise ValueError(entry["name"])
+    return {"name": entry["name"], "sha256": entry["sha256"]}
 
 
 def with_prefix(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
@@ -153,15 +185,19 @@ def write_tensors(path: Path, tensors: Tensors) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    """Named tensors of a file, which must have the given SHA-256."""
+def read_tensors(path: Path, sha256: str, *, follow: bool = True) -> dict[str, Tensor]:
+    """Named tensors of a file, which must have the given SHA-256; `follow`: whether it may be a
+    symbolic link."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, max_memory(), follow=follow)
     except OSError as error:
         raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
-    return safetensors.torch.load(data)
+    try:
+        return safetensors.torch.load(data)
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise DamagedFile(f"{path}: not a file of tensors: {error}") from error
 
 
 def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -170,11 +206,16 @@ def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
     write_text_atomically(path, json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def read_checked_json(path: Path) -> dict[str, Any]:
-    """The JSON object that `write_checked_json` wrote, its checksum verified."""
-    content = read_json(path)
+def read_checked_json(path: Path, *, follow: bool = True) -> dict[str, Any]:
+    """The JSON object that `write_checked_json` wrote, its checksum verified; `follow`: whether it
+    may be a symbolic link."""
+    content = read_json(path, follow=follow)
     checksum = content.pop(CHECKSUM if CHECKSUM in content else OLD_CHECKSUM, None)
-    if checksum != _digest(content):
+    try:
+        digest = _digest(content)
+    except RecursionError:
+        raise DamagedFile(f"{path}: damaged, nested too deeply") from None
+    if checksum != digest:
         raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
     return content
 
@@ -183,10 +224,10 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
+def read_json(path: Path, *, follow: bool = True) -> dict[str, Any]:
+    """A JSON object from a file; `follow`: whether it may be a symbolic link."""
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = documents.read_json(path, follow=follow)
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

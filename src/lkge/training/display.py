@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from lkge.reports.text import printable
 from lkge.training import events
 
 Clock = Callable[[], float]
@@ -115,7 +116,7 @@ def mrr_text(value: float) -> str:
 def render(state: ProgressState, elapsed: float, patience: int | None = None) -> RenderableType:
     """The whole display: a heading, the finished snapshots, and the one under way."""
     if state.run is None:
-        return Text(f" {state.notice}", style="dim") if state.notice else Group()
+        return Text(f" {printable(state.notice)}", style="dim") if state.notice else Group()
     parts: list[RenderableType] = [_heading(state.run)]
     if state.finished:
         rows = state.finished if state.outcome else state.finished[-ROWS_WHILE_LEARNING:]
@@ -132,7 +133,8 @@ def _heading(run: events.RunStarted) -> Text:
     plural, resumed = "" if run.snapshots == 1 else "s", ""
     if run.snapshot or run.epochs_done:
         resumed = f", resumed at snapshot {run.snapshot + 1} after {run.epochs_done} epochs"
-    names = (run.method, "bold cyan"), " learns ", (run.dataset, "bold cyan")
+    dataset = printable(run.dataset)
+    names = (run.method, "bold cyan"), " learns ", (dataset, "bold cyan")
     return Text.assemble(" ", *names, f", {run.snapshots} snapshot{plural}", (resumed, "yellow"))
 
 
@@ -219,7 +221,7 @@ class PlainLines:
 
     def __call__(self, event: events.Event) -> None:
         if (line := self._line(event)) is not None:
-            print(line, file=self._stream, flush=True)
+            print(printable(line), file=self._stream, flush=True)
 
     def _line(self, event: events.Event) -> str | None:
         match event:

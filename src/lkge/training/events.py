@@ -1,6 +1,5 @@
 """Events of training, and their JSON Lines form. A listener is a function of an event."""
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -8,6 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
+
+from lkge.data.documents import json_text
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def json_line(event: Event) -> str:
     for name, value in record.items():
         if isinstance(value, float) and not math.isfinite(value):
             record[name] = None  # JSON has no nan or infinity
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    return json_text(record) + "\n"
 
 
 def _remove_incomplete_line(path: Path) -> None:

@@ -24,13 +24,14 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches, query_batches, retraction_batches
 from lkge.data.history import NO_HISTORY, History
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
-from lkge.errors import RunError
+from lkge.errors import DamagedFile, LearningFailed
 from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.methods.base import Method, State
@@ -67,6 +68,9 @@ class TrainingProgress:
     def is_gain(self, mrr: float, share: float) -> bool:
         """Whether mrr > gain_mrr + share · |gain_mrr|; the first value always is."""
         return not math.isfinite(self.gain_mrr) or mrr > self.gain_mrr + share * abs(self.gain_mrr)
+
+
+PROGRESS = TypeAdapter(TrainingProgress)
 
 
 @dataclass(frozen=True)
@@ -211,10 +215,30 @@ class Trainer:
         return tensors, asdict(self.progress)
 
     def load_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
-        """Inverse of `state`; the tensors are placed on the device of the run."""
+        """Inverse of `state`; the tensors are placed on the device of the run. DamagedFile if they
+        are not of this training; it must not go on then."""
         device = self._config.training.device
         tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
-        self.progress = TrainingProgress(**progress)
+        try:
+            self._require_alike(tensors)
+            self._load_state(tensors, progress)
+        except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
+            what = f"{type(error).__name__} {error}".splitlines()[0]
+            raise DamagedFile(f"it is of another training ({what})") from error
+
+    def _require_alike(self, tensors: Mapping[str, Tensor]) -> None:
+        """ValueError if a table is missing or of another shape or type than here."""
+        tables = self.model.tables
+        parts = [tables.named("tables"), self._optimizer.state()]
+        parts += [tables.named("mean")] if self._average is not None else []
+        parts += [tables.named("best")] if "best.entity" in tensors else []
+        for name, own in ((name, part[name]) for part in parts for name in part):
+            found = tensors[name]
+            if (found.shape, found.dtype) != (own.shape, own.dtype):
+                raise ValueError(f"{name} has the shape {tuple(found.shape)}")
+
+    def _load_state(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
+        self.progress = PROGRESS.validate_python(dict(progress))
         self.model.tables = Parameters.from_named(tensors, "tables").clone()
         self._optimizer.load_state(tensors)
         self.method.load_working_state(without_prefix("working.", tensors))
@@ -279,7 +303,7 @@ class Trainer:
                 self._average.update(model.tables, self.progress.steps)
             model.backend.clear(self._gradient)
             if not math.isfinite(loss):
-                raise RunError("the loss is no longer finite; lower --learning-rate")
+                raise LearningFailed("the loss is no longer finite; lower --learning-rate")
             total += loss * len(batch)
             interrupt.check()
         return total / self._num_edges

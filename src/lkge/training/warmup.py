@@ -1,5 +1,7 @@
 """JIT warm-up: a run of a few facts compiles every kernel before time is measured."""
 
+from functools import cache
+
 import numpy as np
 
 from lkge.backends import backend_for
@@ -20,12 +22,18 @@ def warm_up(config: RunConfig, listener: Listener) -> None:
     if not backend_for(config.training.backend, config.training.device).fused:
         return
     listener(Compiling())
-    decisive = {name: config.get(name) for name in KERNEL_SETTINGS}
     for method in sorted({"lkge", config.method.name}):
-        tiny = configure({"method": method, "dim": 8, "max_epochs": 1, **decisive}, "paper")
-        if tiny.has("components"):
-            tiny = tiny.with_changes({"components": 2, "active_components": 1})
-        Loop(_tiny_graph(), tiny).run()
+        _learn_tiny(method, tuple(config.get(name) for name in KERNEL_SETTINGS))
+
+
+@cache
+def _learn_tiny(method: str, settings: tuple[object, ...]) -> None:
+    """Run a method with these `KERNEL_SETTINGS`; once in a process."""
+    decisive = dict(zip(KERNEL_SETTINGS, settings, strict=True))
+    tiny = configure({"method": method, "dim": 8, "max_epochs": 1, **decisive}, "paper")
+    if tiny.has("components"):
+        tiny = tiny.with_changes({"components": 2, "active_components": 1})
+    Loop(_tiny_graph(), tiny).run()
 
 
 def _tiny_graph() -> GrowingGraph:

@@ -1,0 +1,292 @@
+"""What a living graph can do that changes its folder, and what must hold after a crash of it.
+
+A new operation is one line of `OPERATIONS`. The folder is opaque: all is done and asked by the
+public API.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet
+from tests.torture.disk import Tree, tree_of, write_tree
+
+import lkge
+from lkge.data.formats import Triple
+from lkge.store.graph import LivingGraph
+from lkge.store.inbox import accept
+from lkge.store.records import StoreConfig
+from lkge.training.events import Event, RunStarted
+
+TINY: dict[str, Any] = {
+    "keep": 3,
+    "dim": 4,
+    "max_epochs": 2,
+    "batch_size": 8,
+    "replay_queries": 4,
+    "backend": "torch",
+    "min_steps_per_epoch": 2,
+    "min_replayed": 4,
+    "small_update": 0.5,
+    "update_epochs": 1,
+    "min_update_steps": 1,
+    "consolidate_after": 0.25,
+}
+"""A graph that learns in milliseconds, small updates and consolidations too."""
+EVERY_EPOCH = StoreConfig(seconds_between_checkpoints=0.0)
+RELATIONS = "r", "s"
+RING: list[Triple] = [
+    (f"e{n}", relation, f"e{(n + step) % 6}")
+    for n in range(6)
+    for step, relation in enumerate(RELATIONS, 1)
+]
+NEWS: list[Triple] = [("new", "r", "e1"), ("new", "s", "e2"), ("e1", "r", "new")]
+NEXT: list[Triple] = [("next", "r", "e1"), ("e2", "s", "next")]
+
+Acknowledge = Callable[[], None]
+Place = Path
+"""Where the graph is or will be: `place_in` a folder that is observed as a whole."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A change of the graph in `Place`.
+
+    name    what it is
+    run     does it; calls `Acknowledge` as soon as the change must not be lost any more. What has
+            ended is acknowledged.
+    begin   makes the graph that it starts with
+    result  what it makes beside the graph: as before the operation or as after it
+    """
+
+    name: str
+    run: Callable[[Place, Acknowledge], object]
+    begin: Callable[[Place], object]
+    result: Callable[[Place], object] = lambda _: None
+
+
+def place_in(root: Path) -> Place:
+    """Two folders down."""
+    return root / "home" / "KG"
+
+
+def opened(place: Place, version: int | None = None) -> LivingGraph:
+    """The graph, which saves a checkpoint after each epoch."""
+    return lkge.open(place, version, store_config=EVERY_EPOCH)
+
+
+def nothing(place: Place) -> None:
+    """No graph."""
+
+
+def grown(place: Place) -> None:
+    """A graph with a tag on its first version, and as many others as are kept."""
+    graph = lkge.init(place, **TINY)
+    graph.tag("first", 0)
+    graph.add(RING, valid=0.3)
+    graph.add([("old", "r", "e1"), ("e2", "s", "old")], valid=0.3, consolidate=False)
+    graph.edit(rename=("old", "older"))
+
+
+def due(place: Place) -> None:
+    """The same with a consolidation that is due."""
+    grown(place)
+    opened(place).add(NEWS, consolidate=False)
+
+
+def waiting(place: Place) -> None:
+    """The same with a batch that waits, accepted as the service does."""
+    grown(place)
+    accept(opened(place).store, [("waits", "r", "e3"), ("e3", "s", "waits")])
+
+
+def at_start(acknowledge: Acknowledge) -> Callable[[Event], None]:
+    """Facts must be on the disk before training starts."""
+
+    def listener(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            acknowledge()
+
+    return listener
+
+
+def adding(place: Place, acknowledge: Acknowledge) -> None:
+    """Facts, and a consolidation that they make due."""
+    opened(place).add(NEWS, valid=0.3, listener=at_start(acknowledge))
+
+
+def retracting(place: Place, acknowledge: Acknowledge) -> None:
+    """Facts come and go."""
+    opened(place).add(NEWS, retract=RING[:2], consolidate=False, listener=at_start(acknowledge))
+
+
+def exported(place: Place) -> frozenset[str] | None:
+    """The files of an export, each of which can be read."""
+    if not (folder := place.with_name("export")).exists():
+        return None
+    for file in folder.glob("*.parquet"):
+        pyarrow.parquet.read_table(file)
+    return frozenset(file.name for file in folder.iterdir())
+
+
+def exporting(place: Place, _: Acknowledge) -> None:
+    """All rows and names into a folder beside the graph."""
+    opened(place).export(place.with_name("export"))
+
+
+OPERATIONS = [
+    Operation("init", lambda place, _: lkge.init(place, **TINY), nothing),
+    Operation("add", adding, grown),
+    Operation("add and retract", retracting, grown),
+    Operation("learn waiting", lambda place, _: opened(place).learn_waiting(), waiting),
+    Operation("remove", lambda place, _: opened(place).edit(remove="e3"), grown),
+    Operation("rename", lambda place, _: opened(place).edit(rename=("e3", "other")), grown),
+    Operation("merge", lambda place, _: opened(place).edit(merge=("older", "e3")), grown),
+    Operation("rollback", lambda place, _: opened(place).rollback(1), grown),
+    Operation("tag", lambda place, _: opened(place).tag("second", 2), grown),
+    Operation("delete tag", lambda place, _: opened(place).delete_tag("first"), grown),
+    Operation("keep", lambda place, _: opened(place).keep(2), grown),
+    Operation("accept", lambda place, _: accept(opened(place).store, NEWS), grown),
+    Operation("relearn", lambda place, _: opened(place).relearn(), grown),
+    Operation("consolidate", lambda place, _: opened(place).consolidate(), due),
+    Operation("export", exporting, grown, exported),
+]
+
+
+class Answers(NamedTuple):
+    """What a version of a graph says: entities, known facts, answers with their scores, and the
+    log."""
+
+    entities: tuple[str, ...]
+    facts: frozenset[Triple]
+    answers: tuple[Any, ...]
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, graph: LivingGraph) -> Answers:
+        """Those of the open version."""
+        kinds = tuple(record.kind for record in graph.log())
+        entities = tuple(graph.entities("", 99))
+        if not entities:
+            return cls((), frozenset(), (), kinds)
+        answers = [graph.predict(subject=name, relation="r", k=99) for name in entities[:2]]
+        answers.append(graph.predict(relation="s", object=entities[-1], k=99))
+        flat = tuple(tuple(answer) for each in answers for answer in each)
+        return cls(entities, known_facts(graph), flat, kinds)
+
+
+def known_facts(graph: LivingGraph) -> frozenset[Triple]:
+    """All facts that a graph knows."""
+    return frozenset(
+        (name, relation, other.entity)
+        for name in graph.entities("", 99)
+        for relation in RELATIONS
+        if any(fact.relation == relation for fact in graph.neighbourhood(name))
+        for other in graph.predict(subject=name, relation=relation, k=99)
+        if other.known
+    )
+
+
+class State(NamedTuple):
+    """What a graph says now, and what is kept of its history."""
+
+    version: int
+    now: Answers
+    tags: tuple[tuple[str, int], ...]
+    kept: tuple[int, ...]
+
+    @classmethod
+    def of(cls, graph: LivingGraph) -> State:
+        """That of a graph that nothing is wrong with."""
+        assert graph.check() == []
+        tags, kept = tuple(graph.tags.items()), tuple(graph.store.versions())
+        return cls(graph.version, Answers.of(graph), tags, kept)
+
+
+def go_on(place: Place) -> State:
+    """Add facts to the graph, made first if there is none; its state."""
+    if not place.exists():
+        lkge.init(place, **TINY)
+    graph = opened(place)
+    graph.add(NEXT, consolidate=False)
+    return State.of(graph)
+
+
+class Beginning(NamedTuple):
+    """What an operation starts with: the disk, the answers of each version, whether there is a
+    graph, and the state after the next add."""
+
+    tree: Tree
+    versions: dict[int, Answers]
+    exists: bool
+    next: State
+
+
+@cache
+def beginning(begin: Callable[[Place], object]) -> Beginning:
+    """Made once for all operations."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = place_in(Path(folder))
+        begin(place)
+        tree, versions, exists = tree_of(Path(folder)), versions_of(place), place.exists()
+        return Beginning(tree, versions, exists, go_on(place))
+
+
+def versions_of(place: Place) -> dict[int, Answers]:
+    """The answers of each version that is on the disk."""
+    kept = lkge.open(place).store.versions() if place.exists() else ()
+    return {version: Answers.of(lkge.open(place, version)) for version in kept}
+
+
+@dataclass
+class Expected:
+    """What an operation leads to if nothing fails: the answers of each version before and after
+    it; and what it ends with, the next add included, if it was not done and if it was."""
+
+    versions: dict[int, Answers]
+    without: tuple[object, ...]
+    done: tuple[object, ...]
+
+    @classmethod
+    def of(cls, operation: Operation, root: Path) -> Expected:
+        """By doing it."""
+        start = beginning(operation.begin)
+        place = place_in(write_tree(start.tree, root))
+        without = operation.result(place), start.exists, start.next
+        operation.run(place, lambda: None)
+        after = versions_of(place)
+        assert all(
+            start.versions.get(version, after[version]) == after[version] for version in after
+        )
+        return cls(start.versions | after, without, ended(operation, place))
+
+
+def ended(operation: Operation, place: Place) -> tuple[object, ...]:
+    """The result of an operation, whether there is a graph, and its state after the next add."""
+    return operation.result(place), place.exists(), go_on(place)
+
+
+def problem_of(
+    operation: Operation, place: Place, expected: Expected, acknowledged: bool
+) -> str | None:
+    """What is wrong after a crash, in words; None if all is well. The next add is tried."""
+    try:
+        if place.exists():
+            graph = lkge.open(place)
+            if expected.versions.get(graph.version) != Answers.of(graph):
+                return f"version {graph.version} gives other answers"
+            if damages := graph.check():
+                return f"check finds {damages}"
+        state = ended(operation, place)
+    except Exception as error:  # whatever it is, it is reported
+        return f"{type(error).__name__}: {error}"
+    if state == expected.done or (state == expected.without and not acknowledged):
+        return None
+    if state == expected.without:
+        return "what was acknowledged is lost"
+    return "the next add leads to another state"
