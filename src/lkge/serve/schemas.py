@@ -436,7 +436,10 @@ class Quality(BaseModel):
 class Health(Versioned):
     """The state of the service."""
 
-    status: Literal["ok", "degraded"] = Field(description="degraded: learning fails.")
+    status: Literal["ok", "degraded"] = Field(
+        description="degraded: learning fails, or the store cannot be used."
+    )
+    detail: str | None = Field(default=None, description="Why the store cannot be used.")
     graph: str = Field(description="The name of the folder of the graph.")
     method: str
     dim: Count
