@@ -18,7 +18,7 @@ demo: $(VENV)/.installed ## set up, learn the embedded graph "brick" with evergr
 	$(BIN)/lkge report $(DEMO)/evergreen $(DEMO)/lkge --out $(DEMO)
 
 test: $(VENV)/.installed-dev ## set up, then lint, types, layers and tests
-	$(MAKE) --jobs 2 --output-sync checks kernels
+	$(MAKE) --jobs 2 checks kernels
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 checks: $(VENV)/.installed-dev

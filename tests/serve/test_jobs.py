@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from lkge.serve.jobs import JobQueue, after_event
-from lkge.serve.schemas import Progress
+from lkge.serve.responses import Progress
 from lkge.store.inbox import FactBatch
 from lkge.training.events import (
     Compiling,

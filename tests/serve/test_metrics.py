@@ -1,5 +1,5 @@
 from lkge.serve.metrics import BUCKETS, GAUGES, Metrics
-from lkge.serve.schemas import Comparison, Health, Job, Quality
+from lkge.serve.responses import Comparison, Health, Job, Quality
 
 HEALTH = Health(
     status="ok",

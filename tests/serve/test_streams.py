@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lkge.serve import streams
-from lkge.serve.schemas import Names
+from lkge.serve.responses import Names
 from lkge.serve.streams import ChangeSignal, events
 
 

@@ -47,7 +47,7 @@ def test_small_adds_lead_to_a_consolidation_of_its_own_version(tmp_path: Path) -
     assert kinds(graph) == [INIT, ADD, ADD, ADD, CONSOLIDATE]
     assert record.kind == ADD, "the answer to an add is its own line of the log"
     last = graph.log()[-1]
-    assert (last.facts, last.full, last.epochs) == (0, True, 2)
+    assert (last.facts, last.full, last.epochs) == (0, True, 4)
     assert last.known_facts == graph.log()[-2].known_facts
     graph.add(facts(71, 4))
     assert kinds(graph)[-1] == ADD, "the count begins anew"

@@ -87,7 +87,7 @@ def next_measured(
     old: torch.Tensor,
     new: torch.Tensor,
     touched: tuple[int, ...] = (),
-    new_baseline: bool = False,
+    **options: bool,
 ) -> Quality:
     known = KnownFacts.build([before.hold_out.facts])
     return measured(
@@ -98,7 +98,7 @@ def next_measured(
         (Model(old), Model(new)),
         (known, known),
         StoreConfig(),
-        new_baseline=new_baseline,
+        **options,
     )
 
 
@@ -162,6 +162,19 @@ def test_the_baseline_rises_with_the_quality_but_not_by_chance() -> None:
     assert np.array_equal(noise.hold_out.baseline, first.hold_out.baseline)
     again = next_measured(first, 2, entity, rows(60, seed=8), new_baseline=True)
     assert np.array_equal(again.hold_out.baseline, again.hold_out.last)
+
+
+def test_the_baseline_of_new_facts_is_that_of_the_first_training_on_all_facts() -> None:
+    entity, facts = rows(60), facts_below(60, 80)
+    first = first_measured(entity, facts)
+    assert not first.hold_out.settled.any()
+    settled = next_measured(first, 2, entity, rows(60, seed=8), full=True)
+    assert settled.hold_out.settled.all()
+    assert np.array_equal(settled.hold_out.baseline, settled.hold_out.last)
+    assert settled.since_baseline.loss == 0
+    again = next_measured(settled, 3, entity, rows(60, seed=9), full=True)
+    assert np.array_equal(again.hold_out.baseline, settled.hold_out.baseline), "only once"
+    assert again.since_baseline == compared(settled.hold_out.last, again.hold_out.last)
 
 
 def test_touched_and_untouched_facts_are_compared_with_the_last_version() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lkge.errors import RunError
-from lkge.serve.schemas import Quality
+from lkge.serve.responses import Quality
 from lkge.store.health import health
 from lkge.store.reader import Reader, open_reader
 from lkge.store.versions import Store

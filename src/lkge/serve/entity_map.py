@@ -5,31 +5,31 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.serve import schemas
+from lkge.serve import responses
 from lkge.store.reader import Reader
 
 
-def neighbourhood(reader: Reader, entity: str, limit: int) -> schemas.Neighbourhood:
+def neighbourhood(reader: Reader, entity: str, limit: int) -> responses.Neighbourhood:
     """At most `limit` known facts of an entity, and how many there are."""
     row = np.array([reader.names.entity_id(entity)])
     facts = reader.neighbourhood(entity, limit)
-    return schemas.Neighbourhood(
+    return responses.Neighbourhood(
         version=reader.version,
         entity=entity,
         degree=int(reader.degree(row)[0]),
         since=int(reader.age(row)[0]),
-        neighbours=[schemas.Neighbour(**fact._asdict()) for fact in facts],
+        neighbours=[responses.Neighbour(**fact._asdict()) for fact in facts],
     )
 
 
 @functools.lru_cache(maxsize=1)
-def entity_map(reader: Reader, limit: int) -> schemas.EntityMap:
+def entity_map(reader: Reader, limit: int) -> responses.EntityMap:
     """The map of at most `limit` entities. Two threads may compute the same map twice."""
     ids, degrees = _degrees(reader)
     places = select_entities(degrees, limit)
     chosen = ids[places]
     plane = principal_plane(reader.rows(chosen)).round(4)
-    return schemas.EntityMap(
+    return responses.EntityMap(
         version=reader.version,
         entities=reader.names.entity_table.names(chosen),
         x=plane[:, 0].tolist(),

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from lkge.serve.schemas import Job, Progress
+from lkge.serve.responses import Job, Progress
 from lkge.store.inbox import FactBatch
 from lkge.store.records import EDIT, VersionRecord
 from lkge.store.skipped import SkippedBatch

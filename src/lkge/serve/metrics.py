@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lkge.serve.errors import HTTPMiddleware, to_problem
 from lkge.serve.limits import is_stream
-from lkge.serve.schemas import Health
+from lkge.serve.responses import Health
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the latency histogram, in seconds."""

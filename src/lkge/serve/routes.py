@@ -5,12 +5,13 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from lkge.serve import entity_map, limits, schemas, streams
+from lkge.errors import DataError
+from lkge.serve import entity_map, limits, requests, responses, streams
 from lkge.serve.auth import READ, WRITE
 from lkge.serve.errors import problem_responses
 from lkge.serve.service import FINISHED, Service
 from lkge.store.edits import edit_of
-from lkge.store.reader import Reader
+from lkge.store.reader import Prediction, Reader
 
 query = APIRouter(
     tags=["query"], responses=problem_responses(400, 404, 413, 422), dependencies=[READ]
@@ -70,76 +71,82 @@ Prefix = Annotated[
 
 
 @query.post("/predict")
-async def predict(query: schemas.Query, service: ServiceDep) -> schemas.Predictions:
+async def predict(query: requests.Query, service: ServiceDep) -> responses.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    version, (calibrated, (answers,)) = await service.active.query(
-        lambda reader: _predictions(reader, [query])
+    reader, found = await service.batcher.predict(query.model_dump())
+    return responses.Predictions(
+        version=reader.version,
+        calibrated=reader.calibration.is_known,
+        answers=[responses.Prediction(**each._asdict()) for each in found],
     )
-    return schemas.Predictions(version=version, calibrated=calibrated, answers=answers)
 
 
 @query.post("/predict/batch")
-async def predict_batch(batch: schemas.Queries, service: ServiceDep) -> schemas.BatchPredictions:
+async def predict_batch(batch: requests.Queries, service: ServiceDep) -> responses.BatchPredictions:
     """Several queries, answered by the same version. An unknown name in one fails all of them."""
     version, (calibrated, results) = await service.active.query(
         lambda reader: _predictions(reader, batch.queries)
     )
-    return schemas.BatchPredictions(version=version, calibrated=calibrated, results=results)
+    return responses.BatchPredictions(version=version, calibrated=calibrated, results=results)
 
 
 def _predictions(
-    reader: Reader, queries: list[schemas.Query]
-) -> tuple[bool, list[list[schemas.Prediction]]]:
+    reader: Reader, queries: list[requests.Query]
+) -> tuple[bool, list[list[responses.Prediction]]]:
     """Whether plausibilities are calibrated, and the answers to each query."""
-    answered = [reader.predict(**query.model_dump()) for query in queries]
-    results = [[schemas.Prediction(**each._asdict()) for each in one] for one in answered]
+    answered = list[list[Prediction]]()
+    for found in reader.predict_each([query.model_dump() for query in queries]):
+        if isinstance(found, DataError):
+            raise found
+        answered.append(found)
+    results = [[responses.Prediction(**each._asdict()) for each in one] for one in answered]
     return reader.calibration.is_known, results
 
 
 @query.post("/similar")
-async def similar(query: schemas.SimilarQuery, service: ServiceDep) -> schemas.SimilarEntities:
+async def similar(query: requests.SimilarQuery, service: ServiceDep) -> responses.SimilarEntities:
     """The entities whose embeddings have the highest cosine similarity."""
     version, found = await service.active.query(
         lambda reader: reader.similar(query.entity, query.k)
     )
-    entities = [schemas.SimilarEntity(**each._asdict()) for each in found]
-    return schemas.SimilarEntities(version=version, entities=entities)
+    entities = [responses.SimilarEntity(**each._asdict()) for each in found]
+    return responses.SimilarEntities(version=version, entities=entities)
 
 
 @query.post("/score")
-async def score(query: schemas.ScoreQuery, service: ServiceDep) -> schemas.ScoredFacts:
+async def score(query: requests.ScoreQuery, service: ServiceDep) -> responses.ScoredFacts:
     """How plausible each object is for subject and relation, and what is known of the facts."""
     version, (calibrated, scored) = await service.active.query(
         lambda reader: (reader.calibration.is_known, reader.score(query.facts))
     )
-    facts = [schemas.ScoredFact(**each._asdict()) for each in scored]
-    return schemas.ScoredFacts(version=version, calibrated=calibrated, facts=facts)
+    facts = [responses.ScoredFact(**each._asdict()) for each in scored]
+    return responses.ScoredFacts(version=version, calibrated=calibrated, facts=facts)
 
 
 @browse.get("/entities", responses=WITH_NAME)
 async def entities(
     service: ServiceDep, prefix: Prefix = "", limit: Annotated[int, Query(ge=1, le=100)] = 10
-) -> schemas.Names:
+) -> responses.Names:
     """Entities whose names start with `prefix`, in alphabetical order."""
     version, names = await service.active.query(lambda reader: reader.entities(prefix, limit))
-    return schemas.Names(version=version, names=names)
+    return responses.Names(version=version, names=names)
 
 
 @browse.get("/relations")
 async def relations(
     service: ServiceDep, prefix: Prefix = "", limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
-) -> schemas.Names:
+) -> responses.Names:
     """Relations whose names start with `prefix`, in alphabetical order."""
     version, names = await service.active.query(lambda reader: reader.relations(prefix, limit))
-    return schemas.Names(version=version, names=names)
+    return responses.Names(version=version, names=names)
 
 
 @browse.get("/neighbourhood", responses=problem_responses(404))
 async def neighbourhood(
     service: ServiceDep,
-    entity: Annotated[schemas.Name, Query(description="The entity in the middle.")],
+    entity: Annotated[requests.Name, Query(description="The entity in the middle.")],
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
-) -> schemas.Neighbourhood:
+) -> responses.Neighbourhood:
     """Known facts of an entity, as subject and as object."""
     _, found = await service.active.query(
         lambda reader: entity_map.neighbourhood(reader, entity, limit)
@@ -150,7 +157,7 @@ async def neighbourhood(
 @browse.get("/map", name="entity_map")
 async def map_(
     service: ServiceDep, limit: Annotated[int, Query(ge=1, le=limits.MAX_POINTS)] = 2_000
-) -> schemas.EntityMap:
+) -> responses.EntityMap:
     """Entities in the plane of the two principal components of their embeddings.
 
     If the graph has more than `limit` entities: half are the entities with most facts, half are
@@ -164,24 +171,24 @@ async def map_(
 async def versions(
     service: ServiceDep,
     limit: Annotated[int, Query(ge=1, le=1_000, description="How many, newest kept.")] = 100,
-) -> schemas.Versions:
+) -> responses.Versions:
     """The history of the graph, with the MRR of each version on the held-out facts of all."""
     tags = await service.tags()
 
-    def entries(reader: Reader) -> list[schemas.VersionEntry]:
+    def entries(reader: Reader) -> list[responses.VersionEntry]:
         return [
-            schemas.VersionEntry.model_validate(each).model_copy(
+            responses.VersionEntry.model_validate(each).model_copy(
                 update={"tags": tags.get(each.version, [])}
             )
             for each in reader.log[-limit:]
         ]
 
     version, found = await service.active.query(entries)
-    return schemas.Versions(current=version, versions=found)
+    return responses.Versions(current=version, versions=found)
 
 
 @browse.get("/health")
-async def health(service: ServiceDep) -> schemas.Health:
+async def health(service: ServiceDep) -> responses.Health:
     """The state of the service: active version, sizes, open jobs, whether learning fails."""
     return service.health()
 
@@ -201,8 +208,8 @@ async def metrics(service: ServiceDep) -> PlainTextResponse:
     },
 )
 async def post_facts(
-    facts: schemas.NewFacts, service: ServiceDep, response: Response
-) -> schemas.Job:
+    facts: requests.NewFacts, service: ServiceDep, response: Response
+) -> responses.Job:
     """Accept facts to learn and facts to retract.
 
     The response is sent when the facts are durable on disk. The service learns them in the
@@ -218,7 +225,9 @@ async def post_facts(
     status_code=202,
     responses={**ACCEPTED, **problem_responses(400, 401, 403, 404, 413, 422, 507)},
 )
-async def post_edit(edit: schemas.NewEdit, service: ServiceDep, response: Response) -> schemas.Job:
+async def post_edit(
+    edit: requests.NewEdit, service: ServiceDep, response: Response
+) -> responses.Job:
     """Accept an edit: remove, rename or merge entities, or rename a relation.
 
     It is applied in the background, after the facts that wait. If nothing waits, names are checked
@@ -234,7 +243,7 @@ async def post_edit(edit: schemas.NewEdit, service: ServiceDep, response: Respon
     status_code=202,
     responses=problem_responses(401, 403, 409),
 )
-async def relearn(service: ServiceDep) -> schemas.RelearnJob:
+async def relearn(service: ServiceDep) -> responses.RelearnJob:
     """Learn all known facts at once, from scratch, as a new version.
 
     It runs in the background after the batches that wait; queries are answered by the old version
@@ -245,13 +254,13 @@ async def relearn(service: ServiceDep) -> schemas.RelearnJob:
 
 
 @jobs.get("/jobs", responses=problem_responses())
-async def job_list(service: ServiceDep) -> schemas.JobList:
+async def job_list(service: ServiceDep) -> responses.JobList:
     """Batches that are not learned yet, and the last learned batches; newest first."""
-    return schemas.JobList(jobs=service.jobs())
+    return responses.JobList(jobs=service.jobs())
 
 
 @jobs.get("/jobs/{number}", responses=problem_responses(404, 422))
-async def job(number: Number, service: ServiceDep) -> schemas.Job:
+async def job(number: Number, service: ServiceDep) -> responses.Job:
     """The state of one batch."""
     return service.job(number)
 

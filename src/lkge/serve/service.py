@@ -9,8 +9,9 @@ from typing import Any
 
 from lkge.data.formats import Triple
 from lkge.errors import LkgeError, RunError
-from lkge.serve import entity_map, errors, jobs, learner, relearning, schemas, streams
+from lkge.serve import entity_map, errors, jobs, learner, relearning, responses, streams
 from lkge.serve.active import ActiveVersion
+from lkge.serve.batching import QueryBatcher
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
 from lkge.store import inbox, records
@@ -36,12 +37,13 @@ class Service:
     def __init__(self, store: Store, limits: Limits, child: learner.Learner) -> None:
         self.store, self.limits = store, limits
         self.active = ActiveVersion(store, limits.threads)
+        self.batcher = QueryBatcher(self.active, limits.threads)
         self.changes = streams.ChangeSignal()
         self.queue = jobs.JobQueue()
         self._skipped = store.skipped
-        self.relearning: schemas.RelearnJob | None = None
+        self.relearning: responses.RelearnJob | None = None
         if relearning.is_requested(store.folder, self.reader.log):
-            self.relearning = schemas.RelearnJob(status="waiting")
+            self.relearning = responses.RelearnJob(status="waiting")
         self.trouble: str | None = None
         self._accepting = 0
         self._learner = child
@@ -70,7 +72,7 @@ class Service:
 
     async def accept(
         self, added: Sequence[Triple], retracted: Sequence[Triple], valid: float
-    ) -> schemas.Job:
+    ) -> responses.Job:
         """Write facts to disk as a batch, and wake the learner."""
 
         def write(patience: float) -> inbox.FactBatch:
@@ -78,7 +80,7 @@ class Service:
 
         return await self._accept(write)
 
-    async def accept_edit(self, edit: Edit) -> schemas.Job:
+    async def accept_edit(self, edit: Edit) -> responses.Job:
         """Write an edit to disk as a batch, and wake the learner."""
         if not self.queue.jobs:
             await self.active.query(lambda reader: require_possible(edit, reader))
@@ -89,7 +91,7 @@ class Service:
 
         return await self._accept(write)
 
-    async def _accept(self, write: Callable[[float], inbox.FactBatch]) -> schemas.Job:
+    async def _accept(self, write: Callable[[float], inbox.FactBatch]) -> responses.Job:
         """Write a batch; `write` gets the seconds that it may wait for the lock of the inbox."""
         retry, until = self.limits.retry_seconds, time.monotonic() + self.limits.accept_seconds
         if len(self.queue.jobs) >= self.limits.waiting_batches:
@@ -107,7 +109,7 @@ class Service:
         self.changes.notify()
         return self.job(batch.number)
 
-    async def relearn(self) -> schemas.RelearnJob:
+    async def relearn(self) -> responses.RelearnJob:
         """Learn all known facts at once, after the batches that wait; one such job at a time."""
         if not self.reader.store.options.known:
             raise errors.HTTPProblem(
@@ -116,12 +118,12 @@ class Service:
         if self.relearning is None or self.relearning.status in FINISHED:
             version, folder = self.reader.version, self.store.folder
             await self.active.use_inbox(lambda: relearning.request(folder, version))
-            self.relearning = schemas.RelearnJob(status="waiting")
+            self.relearning = responses.RelearnJob(status="waiting")
             self._wake_learner.set()
             self.changes.notify()
         return self.relearning
 
-    def job(self, number: int) -> schemas.Job:
+    def job(self, number: int) -> responses.Job:
         """The job of a batch, in the queue or learned."""
         job = self.queue.get(number)
         if job is not None:
@@ -133,7 +135,7 @@ class Service:
             return jobs.skipped_job(self._skipped[number])
         raise errors.HTTPProblem(404, f"there is no job {number}")
 
-    def jobs(self) -> list[schemas.Job]:
+    def jobs(self) -> list[responses.Job]:
         """The queue and the last finished jobs; newest first."""
         added = [record for record in self.reader.log if record.kind in records.WITH_BATCH]
         done = {record.batch: jobs.done_job(record) for record in added[-RECENT_JOBS:]}
@@ -146,12 +148,12 @@ class Service:
         """The tags of each version that has one."""
         return tags_by_version(await self.active.use_disk(lambda: self.store.tags))
 
-    def health(self) -> schemas.Health:
+    def health(self) -> responses.Health:
         """The current state."""
         reader, waiting = self.reader, self.queue.jobs
         has_failed = self.relearning is not None and self.relearning.status == "failed"
         is_degraded = self.queue.has_failed or has_failed or self.trouble
-        return schemas.Health(
+        return responses.Health(
             status="degraded" if is_degraded else "ok",
             detail=self.trouble,
             version=reader.version,
@@ -235,7 +237,7 @@ class Service:
         if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
             return
         before = self.reader.version
-        self._set_relearning(status="learning", progress=schemas.Progress())
+        self._set_relearning(status="learning", progress=responses.Progress())
         try:
             async with aclosing(self._learner.events(learner.RELEARN)) as learned:
                 async for event in learned:

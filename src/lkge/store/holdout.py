@@ -41,6 +41,7 @@ class HoldOut:
     baseline   (k, 2) 1/rank and Hits@10 among these entities, means over both queries, that later
                       versions are compared with; nan: never ranked
     last       (k, 2) the same in the last version
+    settled    (k,)   whether all known facts were trained on since it came
     """
 
     facts: Facts = field(default_factory=no_facts)
@@ -48,6 +49,7 @@ class HoldOut:
     entities: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     baseline: NDArray[np.float64] = field(default_factory=_no_values)
     last: NDArray[np.float64] = field(default_factory=_no_values)
+    settled: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -61,7 +63,8 @@ class HoldOut:
     @classmethod
     def _never_ranked(cls, facts: Facts, since: NDArray[np.int32]) -> Self:
         unknown = np.full((len(facts), 2), np.nan)
-        return cls(facts, since, np.zeros(len(facts), np.int64), unknown, unknown.copy())
+        settled = np.zeros(len(facts), np.bool_)
+        return cls(facts, since, np.zeros(len(facts), np.int64), unknown, unknown.copy(), settled)
 
     def without(self, facts: Facts) -> Self:
         """All but these facts."""
@@ -107,19 +110,20 @@ class HoldOut:
 
     def arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """The arrays of a file; `from_arrays` is the inverse."""
-        names = ("facts", "since", "entities", "baseline", "last")
+        names = ("facts", "since", "entities", "baseline", "last", "settled")
         return {f"{prefix}{name}": getattr(self, name) for name in names}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Self:
         """Inverse of `arrays`. Older files have only `facts` and `since`, or nothing of a prefix:
-        then nothing was ranked yet."""
+        then nothing was ranked yet; or all but `settled`: then all are."""
         found = {name: np.array(arrays[name]) for name in arrays if name.startswith(prefix)}
         found = {n.removeprefix(prefix): a for n, a in found.items()}
         if "facts" not in found:
             return cls()
         facts, since = found["facts"], found["since"]
         unranked = cls._never_ranked(facts, since)
+        found.setdefault("settled", np.ones(len(facts), np.bool_))
         for name, array in unranked.arrays().items():
             shape = np.shape(found.get(name, array))
             require_fit(shape == array.shape, f"{name} of shape {shape}, not {array.shape}")

@@ -16,6 +16,7 @@ from lkge.data.documents import parse_json
 from lkge.data.files import as_run_error, held
 from lkge.data.reading import read_regular
 from lkge.errors import StoreLocked
+from lkge.store.contradictions import naming_damage
 from lkge.store.records import COMPACT, CONSOLIDATE, STRICT, from_json, now, to_json
 from lkge.store.versions import WRITER_LOCK, Store
 from lkge.training.events import Listener, Waiting, ignore
@@ -56,7 +57,7 @@ def writing(
     while tries:
         with held(path) as alone:
             if alone:
-                with _named(path, command):
+                with _named(path, command), naming_damage(store):
                     yield
                 return
         holder = _holder(path)

@@ -6,8 +6,10 @@ entities these are a sample: entity e is in it with probability min(1, K/(e + 1)
 of e, so that the sample of the first n entities never changes. Ranks are filtered by all facts that
 are known now.
 
-The baseline of a fact is its 1/rank when it was first ranked. If older facts are better than their
-baseline beyond sampling noise, or all known facts were learned again, the present values become the
+The baseline of a fact is its 1/rank when it was first ranked, and then that of the first version
+after it that trained on all known facts: right after a small update the facts of its entities are
+fresh, and rank better than they do in the long run. If older facts are better than their baseline
+beyond sampling noise, or all known facts were learned again, the present values become the
 baseline. (The best value that each single fact ever had would rise by chance alone.)
 """
 
@@ -85,13 +87,17 @@ def measured(
     known: tuple[KnownFacts, KnownFacts],
     config: StoreConfig,
     *,
+    full: bool = False,
     new_baseline: bool = False,
 ) -> Quality:
     """Rank all facts under the new version. `models` and `known` are those of the last version and
-    of the new one. Facts that no earlier version ranked are ranked under the last one first."""
+    of the new one; `full`: that one was trained on all known facts. Facts that no earlier version
+    ranked are ranked under the last one first."""
     size = config.evaluation_candidates // 2
     hold_out, now = _ranked(hold_out, version, models, known, size)
     retracted, gone_now = _ranked(retracted, version, models, known, size)
+    if full:
+        hold_out = _settled(hold_out, now)
     old = hold_out.since < version
     is_touched = hold_out.has_entity(touched)
     since_baseline = compared(hold_out.baseline[old], now[old])
@@ -201,6 +207,12 @@ def _ranked(
     baseline[earlier] = _values(last, facts.facts[earlier], entities[earlier], known[0], size)
     before = np.where(fresh[:, None], baseline, facts.last)
     return facts.with_values(entities=entities, baseline=baseline, last=before), now
+
+
+def _settled(hold_out: HoldOut, now: Values) -> HoldOut:
+    """All facts are settled; those that were not have the present values as their baseline."""
+    baseline = np.where(hold_out.settled[:, None], hold_out.baseline, now)
+    return hold_out.with_values(baseline=baseline, settled=np.ones(len(hold_out), np.bool_))
 
 
 def _values(

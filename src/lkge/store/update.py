@@ -307,6 +307,7 @@ class Update:
             (last, new),
             (reader.answers, known),
             config,
+            full=result.full,
             new_baseline=self.kind == records.RELEARN,
         )
 

@@ -144,6 +144,8 @@ class Trainer:
             self._retracted_edges = with_inverses(self._retracted)
             self._num_edges = len(self._edges) + len(self._retracted_edges)
             self._valid = method.validation(snapshot)
+            for edges in (self._edges, self._retracted_edges, self._valid):
+                self._require_rows(edges)
             new = with_inverses(no_facts()) if self._review else self._edges
             model.expect(max(1.0, method.facts_per_entity(new, snapshot)))
             self._loss = method.loss(model)
@@ -315,7 +317,17 @@ class Trainer:
     def _epoch_edges(self) -> Facts:
         """The new facts, and the known facts that the method replays, each with its inverse."""
         replayed = self.method.replayed_facts(self.snapshot, self.progress.epochs)
+        self._require_rows(replayed)
         return np.concatenate([self._edges, with_inverses(replayed)])
+
+    def _require_rows(self, facts: Facts) -> None:
+        """An IndexError if a fact has an id without a row: a kernel would write elsewhere."""
+        tables = self.model.tables
+        if len(facts):
+            entities, relations = facts[:, (0, 2)], facts[:, 1]
+            within = entities.max() < len(tables.entity) and relations.max() < len(tables.relation)
+            if not (within and facts.min() >= 0):
+                raise IndexError("a fact has an id without a row")
 
     def _batches(self, edges: Facts) -> Iterator[Batch]:
         """One epoch: the facts, then the retracted facts."""
