@@ -57,6 +57,9 @@ def options_named_in(text: str) -> set[str]:
 def test_the_commands_are_those_of_the_page() -> None:
     assert set(COMMANDS) == {
         "lkge init",
+        "lkge compact",
+        "lkge backup",
+        "lkge migrate",
         "lkge add",
         "lkge edit",
         "lkge relearn",
@@ -67,7 +70,7 @@ def test_the_commands_are_those_of_the_page() -> None:
         "lkge predict",
         "lkge similar",
         "lkge score",
-        "lkge check",
+        "lkge verify",
         "lkge rollback",
         "lkge tag",
         "lkge keep",
@@ -186,6 +189,7 @@ def test_the_files_of_a_store_are_those_that_the_page_lists(tmp_path: Path) -> N
     made = {path.name for path in (tmp_path / "KG").rglob("*")} - {"000001"}
     assert made <= names
     come_and_go = {"00000001.json", "learning", "damaged", "relearn.json", "set_aside"}
+    come_and_go |= {"verified.json", "000002-model-delta.safetensors"}
     assert names - made == come_and_go
 
 

@@ -318,6 +318,13 @@ def test_ids_out_of_range_are_refused(number: int) -> None:
         names.relation_name(number)
 
 
+def test_a_table_of_removed_names_only_has_none() -> None:
+    table = NameTable.of(["a"]).renamed(0, "")
+    assert (len(table), table.find("a"), table.find("")) == (1, None, None)
+    assert table.find_all(["a", "b"]).tolist() == [-1, -1]
+    assert table.appended(["a"]).find("a") == 1
+
+
 @settings(deadline=None)  # loads pyarrow
 @given(st.lists(st.one_of(st.text(), st.sampled_from(["", *MIXED])), max_size=12))
 def test_many_names_are_sorted_as_few_are(names: list[str]) -> None:

@@ -198,7 +198,7 @@ def test_history_is_drawn_and_told(page: Page) -> None:
     ).to_be_visible()
     table = page.get_by_role("table", name="MRR after each version")
     expect(table.get_by_role("rowheader")).to_have_text(["after 1"])
-    expect(table.get_by_role("columnheader")).to_have_text(["facts of 1"])
+    expect(table.get_by_role("columnheader")).to_have_text(["new facts"])
     chart = page.get_by_role("img", name="MRR of older held-out facts over versions")
     expect(chart).to_be_visible()
     health = page.get_by_role("region", name="Health")

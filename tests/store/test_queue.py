@@ -222,12 +222,12 @@ def test_a_consolidation_that_fails_holds_up_no_batch(
 
 def test_settings_change_as_a_version_with_the_same_embeddings(kg: Path) -> None:
     graph = open_graph(kg)
-    before, arrays = graph.config, graph.reader.files()
+    before, arrays = graph.config, graph.reader.contents()
     changes = {"training.learning_rate": 0.05, "max_epochs": 2}
     record = graph.configure(changes)
     assert record.source == "training.learning_rate=0.05, max_epochs=2"
     assert graph.config == before.with_changes(changes)
-    for name, file in graph.reader.files().items():
+    for name, file in graph.reader.contents().items():
         assert all(np.array_equal(file[key], arrays[name][key]) for key in file)
     assert graph.check() == []
     assert graph.add(GOOD).version == 3

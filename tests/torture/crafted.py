@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.torture.inputs import Source, changed_tree
 
 from lkge.living import init
 from lkge.living import open as open_graph
+from lkge.store.arrays import BLOCK, CHECKSUMS
 from lkge.store.inbox import accept
 from lkge.store.records import StoreConfig
 from lkge.training.checkpoint import CHECKSUM, _digest, write_checked_json
@@ -28,6 +30,7 @@ LARGE = 10**12
 def make_store(folder: Path) -> None:
     """Versions of several kinds, tags, notes, batches that wait or are set aside, a checkpoint."""
     graph = init(folder, dim=4, max_epochs=3, batch_size=32, backend="torch")
+    graph.store_config = StoreConfig(deltas_from_bytes=0)
     graph.add(FACTS)
     graph.add([("n1", "r0", "new")], retract=FACTS[:2])
     graph.add(FACTS[5:6])
@@ -74,8 +77,9 @@ def flip_and_reseal(source: Source, path: Path, kg: Path, outside: Path) -> None
     for _ in range(source.randrange(1, 4)):
         if data:
             data[source.randrange(len(data))] ^= source.randrange(256)
-    _write(path, bytes(data))
-    _reseal(kg, before, bytes(data))
+    sealed = with_checksums(bytes(data))
+    _write(path, sealed)
+    _reseal(kg, before, sealed)
 
 
 def edit_json(source: Source, path: Path, kg: Path, outside: Path) -> None:
@@ -174,7 +178,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _reseal(kg: Path, before: bytes, after: bytes) -> None:
     """Let every file that names the digest of a file name the new one."""
-    old, new = (hashlib.sha256(data).hexdigest() for data in (before, after))
+    old, new = (digest_of(data) for data in (before, after))
     for path in sorted(kg.rglob("*.json")):
         text = _read(path)
         if old.encode() in text:
@@ -187,6 +191,36 @@ def _reseal(kg: Path, before: bytes, after: bytes) -> None:
             except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
                 continue
             _reseal(kg, text, path.read_bytes())
+
+
+def digest_of(data: bytes) -> str:
+    """What a manifest has for a file: for arrays the digest of header and block checksums."""
+    begin, end = _span_of_checksums(data)
+    return hashlib.sha256(
+        data if begin == end else data[: _head(data)] + data[begin:end]
+    ).hexdigest()
+
+
+def with_checksums(data: bytes) -> bytes:
+    """A file of arrays with the checksums that its blocks have now, if it has places for them."""
+    begin, end = _span_of_checksums(data)
+    head = _head(data)
+    blocks = [zlib.crc32(data[at : min(at + BLOCK, begin)]) for at in range(head, begin, BLOCK)]
+    sums = b"".join(each.to_bytes(4, "little") for each in blocks)
+    return data[:begin] + sums + data[end:] if len(sums) == end - begin else data
+
+
+def _head(data: bytes) -> int:
+    return 8 + int.from_bytes(data[:8], "little")
+
+
+def _span_of_checksums(data: bytes) -> tuple[int, int]:
+    """Where the block checksums are in a file of arrays; nowhere in others."""
+    try:
+        begin, end = json.loads(data[8 : _head(data)])[CHECKSUMS]["data_offsets"]
+        return _head(data) + begin, _head(data) + end
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError, MemoryError):
+        return 0, 0
 
 
 def _set_size(tree: Any, digest: str, size: int) -> None:

@@ -38,7 +38,7 @@ TINY: dict[str, Any] = {
     "consolidate_after": 0.25,
 }
 """A graph that learns in milliseconds, small updates and consolidations too."""
-EVERY_EPOCH = StoreConfig(seconds_between_checkpoints=0.0)
+EVERY_EPOCH = StoreConfig(seconds_between_checkpoints=0.0, deltas_from_bytes=0)
 RELATIONS = "r", "s"
 RING: list[Triple] = [
     (f"e{n}", relation, f"e{(n + step) % 6}")
@@ -154,6 +154,7 @@ OPERATIONS = [
     Operation("accept", lambda place, _: accept(opened(place).store, NEWS), grown),
     Operation("relearn", lambda place, _: opened(place).relearn(), grown),
     Operation("consolidate", lambda place, _: opened(place).consolidate(), due),
+    Operation("compact", lambda place, _: opened(place).compact(), due),
     Operation("export", exporting, grown, exported),
 ]
 

@@ -29,8 +29,9 @@ from tests.torture.inputs import Source
 
 from lkge.errors import LkgeError
 from lkge.living import open as open_graph
-from lkge.store.checking import check, repair
+from lkge.store.checking import check
 from lkge.store.locks import writing
+from lkge.store.repairing import repair
 from lkge.store.versions import Store
 
 MORE_MEMORY = 1 << 31
@@ -59,10 +60,10 @@ def describe(kg: Path) -> None:
 
 
 def mend(kg: Path) -> None:
-    """`lkge check --repair`."""
+    """`lkge verify --repair`."""
     store = Store(kg)
     check(store)
-    with writing(store, "check --repair"):
+    with writing(store, "verify --repair"):
         repair(store)
 
 

@@ -39,7 +39,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
-            with _one_kind_of_error():
+            with _one_kind_of_error(), output.warnings_as_lines():
                 done = super().invoke(ctx)
                 output.flush()
                 return done
@@ -69,7 +69,8 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         *(grow.init, grow.add, grow.edit, grow.relearn, keep.log, keep.health),
         *(queue.queue, queue.config),
         *(ask.predict, ask.similar, ask.score),
-        *(keep.check, keep.rollback, keep.tag, keep.keep, keep.export, keep.serve),
+        *(keep.rollback, keep.tag, keep.keep, keep.export, keep.serve),
+        *(keep.verify, keep.compact, keep.backup, keep.migrate),
     ),
     "Research": (run.run, run.report, bench.bench, bench.tune),
 }

@@ -81,6 +81,15 @@ def unfinished_folder(path: Path) -> Iterator[Path]:
         sync_folder(temporary)
 
 
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing; each new entry is synced to the disk."""
+    if not folder.is_dir():
+        make_folders(folder.parent)
+        with suppress(FileExistsError):  # another process made it
+            folder.mkdir()
+        sync_folder(folder.parent)
+
+
 def remove(path: Path) -> None:
     """Remove a file, a link or a folder tree; errors of the file system are ignored."""
     if path.is_dir() and not path.is_symlink():
@@ -101,16 +110,19 @@ def remove_at_once(folder: Path) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of crashed writers; no writer may be active in `folder`."""
-    for leftover in folder.glob(LEFTOVER):
-        remove(leftover)
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        if name.startswith(".") and name.endswith(".part"):
+            remove(folder / name)
 
 
-def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing; each is synced to the disk."""
-    if not folder.exists():
-        make_folders(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
+def numbers(folder: Path, pattern: str) -> list[int]:
+    """The numbers in those names in `folder` that are of the pattern, ascending."""
+    wanted = re.compile(pattern, re.ASCII)
+    try:
+        found = (wanted.fullmatch(name) for name in os.listdir(folder))
+        return sorted(int(match[1]) for match in found if match)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -159,9 +159,6 @@ class VersionEntry(BaseModel):
     mrr_new: Measurement = Field(description="MRR on held-out facts of this version.")
     mrr_old_before: Measurement = Field(description="MRR on older held-out facts, before.")
     mrr_old: Measurement = Field(description="MRR on older held-out facts, after.")
-    row: dict[str, Measurement] = Field(
-        description="MRR after this version on the held-out facts of each version up to it."
-    )
     candidates: Count = Field(description="Number of entities that are ranked.")
     drift: Measurement = Field(description="Mean of 1 - cosine over the old rows that changed.")
     touched: Count

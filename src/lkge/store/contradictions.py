@@ -37,7 +37,7 @@ def naming_damage(store: Store) -> Iterator[None]:
         if damage is None:
             raise
         raise DamagedFile(
-            f"{damage.path}: damaged, {damage.reason}; `lkge check --repair` mends what can be "
+            f"{damage.path}: damaged, {damage.reason}; `lkge verify --repair` mends what can be "
             "mended"
         ) from error
 

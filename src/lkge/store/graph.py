@@ -13,9 +13,10 @@ from lkge.config import RunConfig
 from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
 from lkge.errors import DataError, LearningFailed, RunError, SettingsError
-from lkge.store.arrays import Arrays
 from lkge.store.checking import Damage, check
+from lkge.store.compaction import compact, verify_version
 from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
+from lkge.store.content import Content, compaction_due
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
 from lkge.store.export import export
@@ -27,6 +28,7 @@ from lkge.store.queue import QueuedBatch, damaged_batches, queue, restore, set_a
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import (
     ADD,
+    COMPACT,
     CONFIG,
     CONSOLIDATE,
     FAILED,
@@ -106,11 +108,32 @@ class LivingGraph:
 
     def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""
-        return self.reader.log
+        return tuple(self.reader.log)
 
     def health(self) -> Health:
         """Whether the open version is as good as its baseline, with figures and the remedy."""
         return health(self.reader)
+
+    @property
+    def compaction_due(self) -> list[str]:
+        """The kinds of files whose changes should be written into new base files."""
+        return compaction_due(self.reader.manifest, self.store_config)
+
+    def compact(self) -> list[str]:
+        """Write the newest version without deltas, the content unchanged; the kinds of files that
+        were written."""
+        with writing(self.store, COMPACT):
+            self.store.tidy()
+            self.store.next_version()
+            self.refresh()
+            files = self.reader.manifest.files
+            return self._compact([kind for kind, each in files.items() if len(each) > 1])
+
+    def _compact(self, kinds: list[str]) -> list[str]:
+        if kinds:
+            compact(self.reader, kinds)
+            self.reader = open_reader(self.store.folder)
+        return kinds
 
     def check(self) -> list[Damage]:
         """Every file that is not as it was written."""
@@ -169,11 +192,12 @@ class LivingGraph:
         return epochs_due(self.reader) > 0
 
     def consolidate(self, listener: Listener = ignore) -> VersionRecord | None:
-        """Train on all known facts again if that is due; the line of the log."""
+        """Train on all known facts again if that is due, or compact if that is due; the line of
+        the log of a new version."""
         with writing(self.store, CONSOLIDATE, listener):
             self.store.tidy()
             self.refresh()
-            return self._consolidate(listener) if self.consolidation_due else None
+            return next(iter(self._consolidate_or_compact(listener)), None)
 
     def edit(
         self,
@@ -243,7 +267,9 @@ class LivingGraph:
                     f"{folder}: facts wait to be learned; run: lkge add {folder}, "
                     f"or set them aside: lkge queue {folder} --set-aside NUMBER"
                 )
+            self.store.next_version()
             newest, target = open_reader(self.store.folder), open_reader(self.store.folder, version)
+            target.verify()
             _publish_again(target, newest)
         self.refresh()
         return self.reader.record
@@ -292,14 +318,21 @@ class LivingGraph:
         learned = self._set_damaged_aside(listener)
         for batch in waiting(self.store):
             self.refresh()
-            if self.consolidation_due:
-                learned.append(self._tried(lambda: self._consolidate(listener), 0, listener))
+            learned += self._consolidate_or_compact(listener)
             learn = partial(self._learn, batch, listener)
             learned.append(self._tried(learn, batch.number, listener, batch.source))
         self.refresh()
-        if consolidate and self.consolidation_due:
-            learned.append(self._tried(lambda: self._consolidate(listener), 0, listener))
+        if consolidate:
+            learned += self._consolidate_or_compact(listener)
         return learned
+
+    def _consolidate_or_compact(self, listener: Listener) -> list[VersionRecord]:
+        """What is due; a consolidation writes all tables, so that nothing is left to compact."""
+        if self.consolidation_due:
+            verify_version(self.store, self.version)
+            return [self._tried(lambda: self._consolidate(listener), 0, listener)]
+        self._compact(self.compaction_due)
+        return []
 
     def _set_damaged_aside(self, listener: Listener) -> list[VersionRecord]:
         """No batch waits behind one whose file is damaged."""
@@ -371,13 +404,13 @@ class LivingGraph:
     def _published(
         self,
         batch: int,
-        files: dict[str, Arrays],
+        files: Mapping[str, Content],
         manifest: Manifest,
         checkpoints: Checkpoints,
         listener: Listener,
     ) -> VersionRecord:
         """Publish a version; its batch leaves the inbox, 0 is none."""
-        self.store.publish(manifest.version, files, manifest)
+        self.store.publish(manifest.version, files, manifest, self.store_config)
         if batch:
             discard(self.store, batch)
         checkpoints.remove()
@@ -387,7 +420,7 @@ class LivingGraph:
 
     def _trained(
         self, update: Update, split: UpdateSplit, listener: Listener
-    ) -> tuple[dict[str, Arrays], Manifest]:
+    ) -> tuple[dict[str, Content], Manifest]:
         """Run an update; the kernels are compiled before the first one."""
         if not self._is_warm:
             warm_up(self.config, listener)
@@ -457,7 +490,6 @@ def _publish_again(
         known_facts=old.known_facts,
         mrr_new=old.mrr_new,
         mrr_old=old.mrr_old,
-        row=old.row,
         removed=old.removed,
         candidates=old.candidates,
         drift=0.0,
@@ -466,12 +498,11 @@ def _publish_again(
         causes=old.causes,
         **{name: getattr(old, name) for name in FIGURES},
     )
-    manifest = dataclasses.replace(
-        target.manifest,
-        version=newest.version + 1,
+    manifest = target.manifest.next(
+        record,
         last_batch=newest.manifest.last_batch,
-        log=(*newest.log, record),
+        facts_since_consolidation=newest.manifest.facts_since_consolidation,
     )
     if config is not None:
         manifest = dataclasses.replace(manifest, config=config.to_dict())
-    target.store.publish(manifest.version, target.files(), manifest)
+    target.store.publish(manifest.version, {}, manifest)

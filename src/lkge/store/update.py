@@ -14,7 +14,8 @@ The steps, in order (`Update.run`):
 import dataclasses
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -35,10 +36,13 @@ from lkge.sizing import Size, sized
 from lkge.store import health, quality, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
+from lkge.store.composed import changed_facts, changed_names
+from lkge.store.content import Change, Content
 from lkge.store.editing import split_edit
 from lkge.store.held_out_lists import calibrated
 from lkge.store.holdout import mean_drift, sample_candidates
 from lkge.store.inbox import FactBatch
+from lkge.store.overlay import table_delta
 from lkge.store.reader import Reader, inference_tables
 from lkge.store.subgraph import Subgraph, choose_subgraph, whole_graph
 from lkge.store.update_split import UpdateSplit, split_batch
@@ -52,8 +56,8 @@ from lkge.training.trainer import Trainer, learned_tensors, restored
 class Start:
     """What training begins with: arrays of the model and of inference, and their entities."""
 
-    model: Mapping[str, NDArray[Any]]
-    inference: Mapping[str, NDArray[Any]]
+    model: Mapping[str, Array]
+    inference: Mapping[str, Array]
     num_entities: int
 
 
@@ -85,9 +89,9 @@ class Update:
     review: ClassVar[bool] = False
     """Whether the facts were learned before; see `Trainer`."""
 
-    def run(self, split: UpdateSplit | None = None) -> tuple[dict[str, Arrays], records.Manifest]:
-        """All steps: arrays by file, and the manifest without checksums. `split` is step 1, if it
-        is done."""
+    def run(self, split: UpdateSplit | None = None) -> tuple[dict[str, Content], records.Manifest]:
+        """All steps: what changes by kind, and the manifest without the new files. `split` is
+        step 1, if it is done."""
         reader = self.reader
         split = split or self.split()
         pool = self.replay_pool(split)
@@ -99,30 +103,46 @@ class Update:
         known = self.known_answers(split)
         measured = self.evaluate(split, result, inference, known)
         since = self.facts_since_calibration(split)
-        files: dict[str, Arrays] = {
-            versions.MODEL: model,
-            versions.NAMES: split.names.arrays(),
-            versions.KNOWN: known.arrays(),
+        contents: dict[str, Content] = {
+            versions.MODEL: self.changed(versions.MODEL, model),
+            versions.NAMES: changed_names(
+                reader.names, split.names, partial(reader.verify, versions.NAMES)
+            ),
+            versions.KNOWN: changed_facts(
+                reader.answers, known, partial(reader.verify, versions.KNOWN)
+            ),
             versions.HOLD_OUT_FILE: measured.arrays(),
-            **({versions.INFERENCE: inference} if inference else {}),
         }
+        if inference:
+            contents[versions.INFERENCE] = self.changed(versions.INFERENCE, inference)
         record = self.record(split, result, known, measured)
-        manifest = dataclasses.replace(
-            reader.manifest,
-            version=reader.version + 1,
+        manifest = reader.manifest.next(
+            self.judged(record, measured),
+            files={kind: f for kind, f in reader.manifest.files.items() if kind in contents},
             updates=split.index + 1,
             last_batch=self.batch.number,
             calibration=self.calibration(split, measured, result, inference, known),
             facts_since_calibration=since if self.keeps_calibration(split) else 0,
             provenance=provenance(),
-            log=(*reader.log, self.judged(record, measured)),
         )
-        return files, manifest
+        return contents, manifest
+
+    def changed(self, kind: str, after: Mapping[str, Array]) -> Content:
+        """Tables as what differs from the last version. What is copied instead is verified."""
+        delta = table_delta(self.reader.tables.get(kind, {}), after)
+
+        def whole() -> Arrays:
+            self.reader.verify(kind)
+            return after
+
+        return after if delta is None else Change(whole, delta)
 
     def start(self) -> Start:
         """What training begins with: the last version."""
         reader = self.reader
-        return Start(reader.model_arrays, reader.inference_arrays, reader.num_entities)
+        tables = reader.tables
+        inference = tables.get(versions.INFERENCE, {})
+        return Start(tables[versions.MODEL], inference, reader.num_entities)
 
     def split(self) -> UpdateSplit:
         """Step 1: the batch by id, in four parts."""
@@ -164,6 +184,7 @@ class Update:
     def train(self, split: UpdateSplit, pool: Facts, subgraph: Subgraph) -> UpdateResult:
         """Step 3: train the subgraph."""
         started, warnings = time.perf_counter(), list[str]()
+        self.verify(subgraph)
         trainer = self._begun(split, pool, subgraph, warnings)
         trainer.train()
         model, method = trainer.model, trainer.method
@@ -222,6 +243,12 @@ class Update:
             history=self.history(pool, subgraph),
         )
 
+    def verify(self, subgraph: Subgraph) -> None:
+        """DamagedFile if rows that are trained are not as they were written."""
+        old = subgraph.ids[: subgraph.num_old]
+        self.reader.verify_rows(versions.MODEL, old)
+        self.reader.verify_rows(versions.INFERENCE, old)
+
     def history(self, pool: Facts, subgraph: Subgraph) -> History:
         """The earlier facts that the method sees in training, with ids of the subgraph."""
         pooled = KnownFacts.build([subgraph.local(pool)])
@@ -268,7 +295,8 @@ class Update:
             self._stream(EVALUATE, 3),
             config.tracked_retractions,
         )
-        last = _Model(reader.predictor, reader.inference_arrays.get(ENTITY), reader.num_entities)
+        rows = reader.tables.get(versions.INFERENCE, {}).get(ENTITY)
+        last = _Model(reader.predictor, rows, reader.num_entities)
         new = _Model(result.predictor, inference.get(ENTITY), split.names.num_entities)
         self.listener(Evaluating(split.index, 2 * len(hold_out)))
         return quality.measured(
@@ -341,7 +369,6 @@ class Update:
             mrr_new=measured.mrr_new,
             mrr_old_before=measured.last_update.mrr_before,
             mrr_old=measured.last_update.mrr,
-            row=measured.mrr_by_version,
             candidates=measured.candidates,
             full=result.full,
             drift=drift,
@@ -357,7 +384,7 @@ class Update:
     def _drift(self, result: UpdateResult) -> tuple[int, float]:
         """How many old rows changed, and their mean drift."""
         old = result.subgraph.ids[: result.subgraph.num_old]
-        before = taken(self.reader.model_arrays[versions.TABLE], old)
+        before = taken(self.reader.tables[versions.MODEL][versions.TABLE], old)
         after = host(result.tensors[versions.TABLE])[: len(old)]
         changed = np.flatnonzero((before != after).any(axis=1))
         rows = (torch.from_numpy(table[changed]) for table in (before, after))
