@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet
 from tests.torture.disk import Tree, tree_of, write_tree
+from typer.testing import CliRunner
 
 import lkge
+from lkge.cli import app
 from lkge.data.formats import Triple
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept
@@ -40,6 +42,8 @@ TINY: dict[str, Any] = {
 """A graph that learns in milliseconds, small updates and consolidations too."""
 EVERY_EPOCH = StoreConfig(seconds_between_checkpoints=0.0)
 RELATIONS = "r", "s"
+REFUSED = 2
+"""The exit code of an error that was told."""
 RING: list[Triple] = [
     (f"e{n}", relation, f"e{(n + step) % 6}")
     for n in range(6)
@@ -171,11 +175,12 @@ class Answers(NamedTuple):
     def of(cls, graph: LivingGraph) -> Answers:
         """Those of the open version."""
         kinds = tuple(record.kind for record in graph.log())
-        entities = tuple(graph.entities("", 99))
+        entities, relations = tuple(graph.entities("", 99)), graph.reader.relations()
         if not entities:
             return cls((), frozenset(), (), kinds)
-        answers = [graph.predict(subject=name, relation="r", k=99) for name in entities[:2]]
-        answers.append(graph.predict(relation="s", object=entities[-1], k=99))
+        first, last = relations[0], relations[-1]
+        answers = [graph.predict(subject=name, relation=first, k=99) for name in entities[:2]]
+        answers.append(graph.predict(relation=last, object=entities[-1], k=99))
         flat = tuple(tuple(answer) for each in answers for answer in each)
         return cls(entities, known_facts(graph), flat, kinds)
 
@@ -206,6 +211,13 @@ class State(NamedTuple):
         assert graph.check() == []
         tags, kept = tuple(graph.tags.items()), tuple(graph.store.versions())
         return cls(graph.version, Answers.of(graph), tags, kept)
+
+
+def repaired(place: Place) -> bool:
+    """Whether a damaged graph could be repaired, as the command line does."""
+    result = CliRunner().invoke(app, ["check", str(place), "--repair"])
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    return result.exit_code != REFUSED
 
 
 def go_on(place: Place) -> State:

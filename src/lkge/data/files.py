@@ -26,6 +26,7 @@ _REMEDIES = {
     errno.EMFILE: "; allow more open files (`ulimit -n`) and try again",
     errno.ENFILE: "; too many files are open on this machine; try again later",
     errno.EFBIG: "; allow larger files (`ulimit -f`), or choose another disk",
+    errno.EINTR: "; try again",
     errno.EIO: "; the disk may fail: save what is on it, and choose another one",
 }
 
@@ -108,14 +109,6 @@ def remove_leftovers(folder: Path) -> None:
         remove(leftover)
 
 
-def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing; each is synced to the disk."""
-    if not folder.exists():
-        make_folders(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
-
-
 def sync_folder(folder: Path) -> None:
     """Sync the entries of `folder` to the disk, for example after a rename."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -141,6 +134,19 @@ def as_run_error(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"{_finished(path)}: {_cannot_be_written(error)}") from error
+
+
+@contextmanager
+def with_remedies(folder: Path) -> Iterator[None]:
+    """Raise an OSError of the block that has a remedy as a RunError, which names the path of the
+    error, or `folder` if it has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REMEDIES:
+            raise
+        path = Path(os.fsdecode(error.filename)) if error.filename else folder
+        raise RunError(f"{_finished(path)}: {reason_of(error)}") from error
 
 
 def _beside(path: Path) -> Path:

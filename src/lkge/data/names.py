@@ -166,7 +166,7 @@ class NameTable:
         key, found = self._keys(), []
         for wanted in map(_sort_key, names):
             place = bisect_left(self.order, wanted, key=key)
-            known = place < len(self) and key(self.order[place]) == wanted
+            known = place < len(self.order) and key(self.order[place]) == wanted
             found.append(int(self.order[place]) if known else -1)
         return found
 
