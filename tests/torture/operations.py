@@ -66,12 +66,14 @@ class Operation:
             ended is acknowledged.
     begin   makes the graph that it starts with
     result  what it makes beside the graph: as before the operation or as after it
+    again   what is called again after a crash, before facts can be added or the result is there
     """
 
     name: str
     run: Callable[[Place, Acknowledge], object]
     begin: Callable[[Place], object]
     result: Callable[[Place], object] = lambda _: None
+    again: Callable[[Place], object] = lambda _: None
 
 
 def place_in(root: Path) -> Place:
@@ -230,13 +232,10 @@ def go_on(place: Place) -> State:
 
 
 class Beginning(NamedTuple):
-    """What an operation starts with: the disk, the answers of each version, whether there is a
-    graph, and the state after the next add."""
+    """What an operation starts with: the disk, and the answers of each version."""
 
     tree: Tree
     versions: dict[int, Answers]
-    exists: bool
-    next: State
 
 
 @cache
@@ -245,8 +244,7 @@ def beginning(begin: Callable[[Place], object]) -> Beginning:
     with tempfile.TemporaryDirectory() as folder:
         place = place_in(Path(folder))
         begin(place)
-        tree, versions, exists = tree_of(Path(folder)), versions_of(place), place.exists()
-        return Beginning(tree, versions, exists, go_on(place))
+        return Beginning(tree_of(Path(folder)), versions_of(place))
 
 
 def versions_of(place: Place) -> dict[int, Answers]:
@@ -268,19 +266,22 @@ class Expected:
     def of(cls, operation: Operation, root: Path) -> Expected:
         """By doing it."""
         start = beginning(operation.begin)
+        without = ended(operation, place_in(write_tree(start.tree, root)))
         place = place_in(write_tree(start.tree, root))
-        without = operation.result(place), start.exists, start.next
         operation.run(place, lambda: None)
         after = versions_of(place)
         assert all(
-            start.versions.get(version, after[version]) == after[version] for version in after
+            after[version] == start.versions[version] for version in after.keys() & start.versions
         )
         return cls(start.versions | after, without, ended(operation, place))
 
 
 def ended(operation: Operation, place: Place) -> tuple[object, ...]:
-    """The result of an operation, whether there is a graph, and its state after the next add."""
-    return operation.result(place), place.exists(), go_on(place)
+    """What an operation, done or not, leads to: its result, whether there is a graph, the state
+    after the next add, and the result if it is called again."""
+    result, exists = operation.result(place), place.exists()
+    operation.again(place)
+    return result, exists, go_on(place), operation.result(place)
 
 
 def problem_of(
