@@ -490,7 +490,7 @@ class TestCheck:
         found = lkge("check", kg)
         assert found.exit_code == 1
         assert found.stdout.startswith(f"{names}: truncated: 100 of ")
-        assert f"lkge check {kg} --repair" in found.stdout
+        assert f"lkge verify {kg} --repair" in found.stdout
         assert lkge("check", kg, "--json").exit_code == 1
         assert len(tree("similar", kg, "p3", "-k", "99")["answers"]) == 19, "version 1 answers"
         assert_refused(lkge("add", kg, more), "damaged", "--repair")

@@ -65,7 +65,7 @@ def test_the_commands_are_those_of_the_page() -> None:
         "lkge predict",
         "lkge similar",
         "lkge score",
-        "lkge check",
+        "lkge verify",
         "lkge rollback",
         "lkge tag",
         "lkge keep",

@@ -50,6 +50,10 @@ class NewerFormat(RunError):
     """A file was written by a newer release. It is not damaged, and nothing repairs it."""
 
 
+class DamageWarning(UserWarning):
+    """The newest version of a living graph is damaged, and an older one is used."""
+
+
 class LearningFailed(RunError):
     """Training came to values that are no numbers: other settings are needed, or other facts."""
 

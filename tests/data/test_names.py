@@ -300,3 +300,10 @@ def test_ids_out_of_range_are_refused(number: int) -> None:
         names.entity_name(number)
     with pytest.raises(DataError, match="no relation with id"):
         names.relation_name(number)
+
+
+def test_a_table_of_removed_names_only_has_none() -> None:
+    table = NameTable.of(["a"]).renamed(0, "")
+    assert (len(table), table.find("a"), table.find("")) == (1, None, None)
+    assert table.find_all(["a", "b"]).tolist() == [-1, -1]
+    assert table.appended(["a"]).find("a") == 1

@@ -38,8 +38,8 @@ def made(folder: Path, keep: int = 3) -> Path:
 
 def content(folder: Path, version: int) -> dict[str, bytes]:
     """All arrays of a version."""
-    place = open(folder).store.folder_of(version)
-    return {path.name: path.read_bytes() for path in place.glob("*.safetensors")}
+    arrays = open(folder, version).reader.contents()
+    return {f"{kind}.{n}": a.tobytes() for kind in arrays for n, a in arrays[kind].items()}
 
 
 def forked(work: Callable[[], None]) -> int:

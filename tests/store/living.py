@@ -10,6 +10,7 @@ import numpy as np
 from lkge.data.formats import Triple
 from lkge.living import init
 from lkge.store.graph import LivingGraph
+from lkge.store.reader import open_reader
 
 QUICK: dict[str, Any] = {"dim": 8, "max_epochs": 4, "batch_size": 32, "seed": 3}
 
@@ -34,6 +35,12 @@ def made(folder: Path, **changes: Any) -> LivingGraph:
     graph = init(folder, **{**QUICK, **changes})
     graph.add(ring(0, 40), valid=0.2)
     return graph
+
+
+def bytes_of_version(graph: LivingGraph, version: int) -> dict[str, bytes]:
+    """All arrays of a version, whichever files they are in."""
+    arrays = open_reader(graph.store.folder, version).contents()
+    return {f"{kind}.{n}": a.tobytes() for kind in arrays for n, a in arrays[kind].items()}
 
 
 def mrr_of(graph: LivingGraph, version: int) -> float:

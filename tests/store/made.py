@@ -46,19 +46,17 @@ def files_of(version: int) -> dict[str, Arrays]:
     }
 
 
-def manifest_of(version: int, log: tuple[VersionRecord, ...], **record: Any) -> Manifest:
+def manifest_of(version: int, last_batch: int = 0, **record: Any) -> Manifest:
     totals = {"entities": version + 2, "relations": 1, "known_facts": version + 1}
     line = VersionRecord(version, **{"created": "then", **totals, **record})
-    last = max(earlier.batch for earlier in (*log, line))
-    return Manifest(version, last, SETTINGS.to_dict(), (1.0, 0.0), {}, (*log, line))
+    return Manifest(version, max(last_batch, line.batch), SETTINGS.to_dict(), (1.0, 0.0), line)
 
 
 def learn(store: Store, batch: FactBatch) -> int:
     """Publish the version that a batch leads to; the same bytes whenever it is done."""
     version = store.next_version()
-    log = store.manifest(store.newest()).log
     record = {"kind": ADD, "created": batch.accepted, "batch": batch.number, "facts": 1}
-    store.publish(version, files_of(version), manifest_of(version, log, **record))
+    store.publish(version, files_of(version), manifest_of(version, **record))
     return version
 
 
@@ -76,7 +74,7 @@ def accept_next(store: Store) -> FactBatch:
 
 def empty_store(folder: Path, **options: Any) -> Store:
     """A store with version 0."""
-    manifest = manifest_of(0, (), kind=INIT)
+    manifest = manifest_of(0, kind=INIT)
     return Store.create(folder, SETTINGS.to_dict(), Options(**options), files_of(0), manifest)
 
 
@@ -87,6 +85,12 @@ def made_store(folder: Path, versions: int, **options: Any) -> Store:
         accept_next(store)
         learn_waiting(store)
     return store
+
+
+def content_of(store: Store, version: int) -> dict[str, bytes]:
+    """All files of a version, by their names."""
+    files = [file for each in store.manifest(version).files.values() for file in each]
+    return {file.name: store.path_of(file).read_bytes() for file in files}
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:

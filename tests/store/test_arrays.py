@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 import lkge
 from lkge.errors import DamagedFile, RunError
 from lkge.store import arrays
-from lkge.store.arrays import Patched, checksum_of, mapped, taken, write_arrays
+from lkge.store.array_files import ArrayFile, mapped
+from lkge.store.arrays import BLOCK, CHECKSUMS, Patched, taken, write_arrays
 from lkge.store.records import FileChecksum
 
 KINDS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
@@ -26,6 +28,14 @@ KINDS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 
 def of_every_kind() -> dict[str, NDArray[Any]]:
     return {f"array {kind}": np.arange(n).astype(kind) for n, kind in enumerate(KINDS, 1)}
+
+
+def loaded(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays as others read them, without the block checksums."""
+    arrays: dict[str, NDArray[Any]] = safetensors.numpy.load_file(path)
+    blocks = arrays.pop(CHECKSUMS)
+    assert len(blocks) == -(-sum(array.nbytes for array in arrays.values()) // BLOCK)
+    return arrays
 
 
 def same(mine: dict[str, NDArray[Any]], theirs: dict[str, NDArray[Any]]) -> bool:
@@ -53,10 +63,13 @@ def test_what_is_written_is_a_safetensors_file_and_is_mapped(
 ) -> None:
     path = tmp_path / "file"
     seal = write_arrays(path, content)
-    assert same(safetensors.numpy.load_file(path), content)
+    assert same(loaded(path), content)
     assert same(mapped(path), content)
-    data = path.read_bytes()
-    assert seal == FileChecksum(hashlib.sha256(data).hexdigest(), len(data)) == checksum_of(path)
+    data, file = path.read_bytes(), ArrayFile(path, seal)
+    file.verify()
+    begin = len(data) - file.offset - sum(array.nbytes for array in content.values())
+    head = data[: file.offset] + data[len(data) - begin :]
+    assert seal == FileChecksum(hashlib.sha256(head).hexdigest(), len(data))
 
 
 def test_any_order_of_bytes_is_written_as_the_format_has_it(tmp_path: Path) -> None:
@@ -80,7 +93,7 @@ def test_numbers_lie_aligned_and_the_order_of_names_is_no_matter(tmp_path: Path)
 def test_a_mapped_array_may_change_and_its_file_does_not(tmp_path: Path) -> None:
     seal = write_arrays(tmp_path / "file", {"a": np.zeros(4)})
     mapped(tmp_path / "file")["a"][:] = 1
-    assert checksum_of(tmp_path / "file") == seal
+    ArrayFile(tmp_path / "file", seal).verify()
 
 
 def test_a_mapped_array_outlives_its_file(tmp_path: Path) -> None:
@@ -88,6 +101,52 @@ def test_a_mapped_array_outlives_its_file(tmp_path: Path) -> None:
     array = mapped(tmp_path / "file")["a"]
     (tmp_path / "file").unlink()
     assert array.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("pieces", [[1], [BLOCK], [BLOCK - 1, 2], [3, BLOCK, 2 * BLOCK, 5], [0]])
+def test_every_block_has_its_checksum(tmp_path: Path, pieces: list[int]) -> None:
+    """However the pieces are cut."""
+    content = {f"{n}": np.arange(size, dtype=np.uint8) for n, size in enumerate(pieces)}
+    write_arrays(tmp_path / "file", content)
+    data = b"".join(array.tobytes() for array in content.values())
+    blocks = safetensors.numpy.load_file(tmp_path / "file")[CHECKSUMS]
+    parts = [data[at : at + BLOCK] for at in range(0, len(data), BLOCK)]
+    assert blocks.tolist() == [zlib.crc32(part) for part in parts]
+
+
+@pytest.mark.parametrize("width", [1, 100, 1024, 1500, 5000])
+def test_a_flipped_bit_in_rows_that_are_read_is_noticed(tmp_path: Path, width: int) -> None:
+    path, rows = tmp_path / "file", 40
+    table = np.arange(rows * width, dtype=np.float32).reshape(rows, width)
+    seal = write_arrays(path, {"a": np.zeros(7, np.uint8), "table": table})
+    whole, offset = path.read_bytes(), ArrayFile(path, seal).place("table")
+    for row in (0, 7, rows - 1):
+        for inside in (0, 4 * width - 1):
+            data = bytearray(whole)
+            data[offset + row * 4 * width + inside] ^= 4
+            path.write_bytes(data)
+            file = ArrayFile(path, seal)
+            with pytest.raises(DamagedFile, match="digest differs at byte"):
+                file.verify_rows("table", np.array([row]))
+            with pytest.raises(DamagedFile):
+                file.verify_array("table")
+            with pytest.raises(DamagedFile):
+                file.verify()
+            far = [other for other in range(rows) if abs(other - row) > 1 + 2 * BLOCK // width]
+            ArrayFile(path, seal).verify_rows("table", np.array(far, dtype=np.int64))
+
+
+def test_a_flipped_bit_in_the_header_or_the_checksums_is_noticed_at_once(tmp_path: Path) -> None:
+    path, table = tmp_path / "file", np.arange(3000, dtype=np.float32)
+    seal = write_arrays(path, {"table": table})
+    whole = path.read_bytes()
+    offset = ArrayFile(path, seal).offset
+    for place in [*range(offset), *range(offset + table.nbytes, len(whole))]:
+        data = bytearray(whole)
+        data[place] ^= 1 << place % 8
+        path.write_bytes(data)
+        with pytest.raises(DamagedFile):
+            ArrayFile(path, seal)
 
 
 def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
@@ -130,7 +189,7 @@ def test_a_patched_table_is_written_as_if_it_were_whole(
         seal = write_arrays(folder / "patched", {"table": table})
     assert seal == write_arrays(folder / "whole", {"table": whole(table)})
     assert table.shape == whole(table).shape
-    assert same(safetensors.numpy.load_file(folder / "patched"), {"table": whole(table)})
+    assert same(loaded(folder / "patched"), {"table": whole(table)})
 
 
 ROWS = np.array([0, 2])
@@ -169,7 +228,8 @@ def test_no_table_is_ever_copied_as_a_whole(tmp_path: Path) -> None:
 SCRIPT = """
 import sys, numpy as np
 from pathlib import Path
-from lkge.store.arrays import Patched, mapped, taken, write_arrays
+from lkge.store.array_files import mapped
+from lkge.store.arrays import Patched, taken, write_arrays
 
 def resident():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) << 10

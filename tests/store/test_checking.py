@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tests.store.made import (
     accept_next,
     bytes_of,
+    content_of,
     empty_store,
     files_of,
     learn,
@@ -20,28 +23,29 @@ from tests.store.made import (
 )
 
 from lkge.errors import DamagedFile
-from lkge.store import inbox, versions
-from lkge.store.checking import Damage, check, repair
+from lkge.store import inbox
+from lkge.store.checking import Damage, check
 from lkge.store.records import ROLLBACK, Options
+from lkge.store.repairing import repair
 from lkge.store.versions import (
     BATCH,
     HOLD_OUT_FILE,
     INFERENCE,
     KNOWN,
-    MANIFEST,
     MODEL,
     NAMES,
     STORE,
     Store,
 )
 
+MANIFEST = "manifest"
 FILES = [MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH, MANIFEST]
 ARRAYS = FILES[:5]
 
 
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[-5 if path.name.endswith("base.safetensors") else len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
@@ -74,7 +78,12 @@ def store(tmp_path: Path) -> Store:
 
 
 def by_version(store: Store) -> dict[int, dict[str, bytes]]:
-    return {version: bytes_of(store.folder_of(version)) for version in store.versions()}
+    return {version: content_of(store, version) for version in store.versions()}
+
+
+def place_of(store: Store, version: int, name: str) -> Path:
+    """A file of a version."""
+    return store.manifest_file(version) if name == MANIFEST else store.paths(version, name)[0]
 
 
 def test_a_store_at_rest_has_no_damage(store: Store) -> None:
@@ -83,7 +92,7 @@ def test_a_store_at_rest_has_no_damage(store: Store) -> None:
 
 
 def test_what_a_crash_left_is_no_damage(store: Store) -> None:
-    for folder in (store.folder, store.inbox, store.folder_of_versions, store.folder_of(1)):
+    for folder in (store.folder, store.inbox, store.folder_of_versions, store.data):
         (folder / ".file.0a1b2c3d.part").touch()
         (folder / ".folder.0a1b2c3d.part").mkdir()
     assert check(store) == []
@@ -95,19 +104,22 @@ def test_what_a_crash_left_is_no_damage(store: Store) -> None:
 def test_damage_is_named_with_its_version_and_the_others_open(
     store: Store, name: str, reason: str, version: int
 ) -> None:
-    path = store.folder_of(version) / name
+    path = place_of(store, version, name)
     HARM[reason](path)
     found = check(store)
+    if (name, reason, version) == (MANIFEST, "missing", 1):
+        assert found == [], "as if it were pruned"
+        return
     assert [(damage.path, damage.version) for damage in found] == [(str(path), version)]
     sealed_by_itself = name == MANIFEST and reason != "missing"
-    assert ("damaged; `lkge check`" if sealed_by_itself else reason) in found[0].reason
-    noticed_at_once = name == MANIFEST or reason != "digest differs"
+    assert ("damaged; `lkge verify`" if sealed_by_itself else reason) in found[0].reason
+    noticed_at_once = name in (MANIFEST, HOLD_OUT_FILE) or reason != "digest differs"
     assert store.newest() == (1 if version == 2 and noticed_at_once else 2)
 
 
 @pytest.mark.parametrize("name", [NAMES, KNOWN, HOLD_OUT_FILE, MANIFEST])
 def test_no_flipped_bit_goes_unnoticed(store: Store, name: str) -> None:
-    path, manifest = store.folder_of(2) / name, store.manifest(2)
+    path, manifest = place_of(store, 2, name), store.manifest(2)
     data = path.read_bytes()
     for place in range(0, len(data), 23):
         changed = bytearray(data)
@@ -123,9 +135,11 @@ def test_no_flipped_bit_goes_unnoticed(store: Store, name: str) -> None:
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("versions/000001/notes.txt", "not named by the manifest"),
+        ("data/notes.txt", "not of a version"),
+        ("data/000001-notes.json", "not of a version"),
+        ("versions/000007", "not a version"),
         ("versions/notes.txt", "not a version"),
-        ("versions/0000001", "not a version"),
+        ("versions/0000001.json", "not a version"),
         ("inbox/notes.txt", "not a batch"),
         ("inbox/1.json", "not a batch"),
     ],
@@ -134,8 +148,7 @@ def test_what_does_not_belong_there_is_named_and_set_aside(
     store: Store, place: str, reason: str
 ) -> None:
     (store.folder / place).write_text("mine")
-    version = 1 if "000001/" in place else None
-    assert check(store) == [Damage(str(store.folder / place), reason, version)]
+    assert check(store) == [Damage(str(store.folder / place), reason)]
     before = by_version(store)[2]
     assert len(repair(store)) == 1
     assert check(store) == []
@@ -155,7 +168,8 @@ def test_damage_outside_of_versions_is_named(store: Store) -> None:
 def test_what_is_pruned_or_learned_meanwhile_is_no_damage(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Store, "versions", lambda _: [0, 1, 2, 77])
+    listings = chain([[0, 1, 2, 77]], repeat([0, 1, 2]))
+    monkeypatch.setattr(Store, "versions", lambda _: next(listings))
     monkeypatch.setattr(Store, "batch_numbers", lambda _: [3, 77])
     assert check(store) == []
 
@@ -224,18 +238,19 @@ def test_nonsense_is_damage_even_with_the_right_digest(
     tmp_path: Path, name: str, array: str, change: Callable[[Any], Any]
 ) -> None:
     store = empty_store(tmp_path / "KG")
-    manifest = manifest_of(1, store.manifest(0).log, kind=ROLLBACK)
+    manifest = manifest_of(1, kind=ROLLBACK)
     store.publish(1, with_change(name, array, change), manifest)
     found = check(store)
-    assert [damage.path for damage in found] == [str(store.folder_of(1) / name)]
+    assert [damage.path for damage in found] == [str(store.paths(1, name)[0])]
     assert "do not fit together" in found[0].reason
 
 
 def test_other_totals_than_the_manifest_has_are_damage(tmp_path: Path) -> None:
     store = empty_store(tmp_path / "KG")
-    manifest = manifest_of(1, store.manifest(0).log, kind=ROLLBACK, entities=7)
+    manifest = manifest_of(1, kind=ROLLBACK, entities=7)
     store.publish(1, files_of(1), manifest)
-    assert {Path(damage.path).name for damage in check(store)} == {MODEL, INFERENCE, NAMES}
+    named = {Path(damage.path).name for damage in check(store)}
+    assert named == {f"000001-{kind}-base.safetensors" for kind in (MODEL, INFERENCE, NAMES)}
 
 
 # Repair
@@ -249,9 +264,9 @@ def test_a_damaged_newest_version_is_learned_again_to_the_same_bytes(
     learn_waiting(store)
     whole = by_version(store)
     for version in (2, 3):
-        HARM[reason](store.folder_of(version) / name)
+        HARM[reason](place_of(store, version, name))
     done = repair(store)
-    assert len(done) == 4
+    assert len(done) == (6 if name != MANIFEST else 4) - 2 * (reason == "missing")
     assert (store.versions(), check(store)) == ([0, 1], [])
     assert [batch.number for batch in inbox.waiting(store)] == [2, 3]
     assert inbox.accept(store, [("a", "is", "b")]).number == 4
@@ -259,14 +274,16 @@ def test_a_damaged_newest_version_is_learned_again_to_the_same_bytes(
     learn_waiting(store)
     assert by_version(store) == whole
     assert check(store) == []
-    assert sorted(path.name for path in (store.folder / "damaged").iterdir()) == [
-        "000002",
-        "000003",
-    ]
+    aside = {path.name for path in (store.folder / "damaged").glob("*.json")}
+    assert (
+        aside == set()
+        if (name, reason) == (MANIFEST, "missing")
+        else {"000002.json", "000003.json"}
+    )
 
 
 def test_batches_that_came_after_the_damage_are_learned_after_it(store: Store) -> None:
-    (store.folder_of(2) / MODEL).unlink()
+    place_of(store, 2, MODEL).unlink()
     later = accept_next(store)
     assert later.number == 4
     repair(store)
@@ -274,26 +291,28 @@ def test_batches_that_came_after_the_damage_are_learned_after_it(store: Store) -
 
 
 def test_an_older_damaged_version_is_only_set_aside(store: Store) -> None:
-    flip(store.folder_of(1) / MODEL)
+    flip(place_of(store, 1, MODEL))
     before = by_version(store)
     done = repair(store)
-    assert len(done) == 1
-    assert "set aside as" in done[0]
+    assert len(done) == 2
+    assert all("set aside as" in line for line in done)
     assert by_version(store) == {version: before[version] for version in (0, 2)}
     assert [batch.number for batch in inbox.waiting(store)] == [3]
 
 
 def test_what_is_set_aside_never_replaces_what_was(store: Store) -> None:
     for _ in range(3):
-        flip(store.folder_of(2) / MODEL)
+        flip(place_of(store, 2, MODEL))
         repair(store)
         learn(store, inbox.waiting(store)[0])
     names = sorted(path.name for path in (store.folder / "damaged").iterdir())
-    assert names == ["000002", "000002.1", "000002.2"]
+    model = "000002-model-base.safetensors"
+    both = [(f"{model}{end}", f"000002.json{end}") for end in ("", ".1", ".2")]
+    assert names == sorted(name for pair in both for name in pair)
 
 
 def test_a_version_with_a_damaged_batch_only_is_kept_without_it(store: Store) -> None:
-    flip(store.folder_of(2) / BATCH)
+    flip(place_of(store, 2, BATCH))
     before = store.manifest(2)
     assert len(repair(store)) == 2
     assert check(store) == []
@@ -303,24 +322,24 @@ def test_a_version_with_a_damaged_batch_only_is_kept_without_it(store: Store) ->
 
 
 def test_a_missing_batch_of_a_whole_version_is_forgotten(store: Store) -> None:
-    (store.folder_of(2) / BATCH).unlink()
+    place_of(store, 2, BATCH).unlink()
     assert store.newest() == 1
     repair(store)
     assert (store.newest(), check(store)) == (2, [])
 
 
 def test_a_batch_that_is_lost_with_its_version_is_said_to_be(store: Store) -> None:
-    flip(store.folder_of(2) / MODEL)
-    flip(store.folder_of(2) / BATCH)
+    flip(place_of(store, 2, MODEL))
+    flip(place_of(store, 2, BATCH))
     done = repair(store)
     assert any("batch of version 2 is lost; add its facts again" in line for line in done)
     assert (store.versions(), check(store)) == ([0, 1], [])
 
 
 def test_a_damaged_rollback_has_no_batch_to_learn_again(store: Store) -> None:
-    store.publish(3, files_of(2), manifest_of(3, store.manifest(2).log, kind=ROLLBACK, entities=4))
-    flip(store.folder_of(3) / MODEL)
-    assert len(repair(store)) == 1
+    store.publish(3, files_of(2), manifest_of(3, 2, kind=ROLLBACK, entities=4))
+    flip(place_of(store, 3, MODEL))
+    assert len(repair(store)) == 2
     assert [batch.number for batch in inbox.waiting(store)] == [3]
 
 
@@ -340,7 +359,7 @@ def test_a_damaged_root_is_written_anew(
 ) -> None:
     store = empty_store(tmp_path / "KG", known=known)
     facts = {"known_facts": 2 if known else 0}
-    manifest = manifest_of(1, store.manifest(0).log, kind=ROLLBACK, **facts)
+    manifest = manifest_of(1, kind=ROLLBACK, **facts)
     store.publish(1, files_of(1), manifest)
     config = store.config
     harm(store.folder / STORE)
@@ -352,7 +371,7 @@ def test_a_damaged_root_is_written_anew(
 
 def test_without_a_whole_version_nothing_is_touched(store: Store) -> None:
     for version in store.versions():
-        flip(store.folder_of(version) / MODEL)
+        flip(place_of(store, version, MODEL))
     before = bytes_of(store.folder)
     with pytest.raises(DamagedFile, match="no version is whole; restore the folder from a backup"):
         repair(store)
@@ -363,9 +382,9 @@ def test_a_repair_that_is_cut_short_is_made_good_by_the_next(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = shutil.copytree(store.folder, store.folder.with_name("whole"))
-    flip(store.folder_of(2) / MODEL)
+    flip(place_of(store, 2, MODEL))
     with monkeypatch.context() as patch:
-        patch.setattr(versions.os, "replace", _stop)
+        patch.setattr(os, "replace", _stop)
         with pytest.raises(KeyboardInterrupt):
             repair(store)
     store.tidy()

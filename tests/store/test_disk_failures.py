@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +14,7 @@ import pytest
 from tests.faults import OPERATIONS, DeadDisk, FullDisk, PowerCut, failing
 from tests.store.made import (
     accept_next,
-    bytes_of,
+    content_of,
     empty_store,
     facts_of,
     learn,
@@ -44,7 +45,7 @@ def expected(original: Store, tmp_path: Path) -> dict[str, bytes]:
     """All files of version 3."""
     store = copied(original, tmp_path / "expected")
     learn_waiting(store)
-    return bytes_of(store.folder_of(3))
+    return content_of(store, 3)
 
 
 def copied(store: Store, folder: Path) -> Store:
@@ -85,16 +86,16 @@ def test_a_failure_while_publishing_leaves_the_old_version_or_the_new(
         assert newest in (2, 3)
         assert len(store.versions()) >= 2
         if newest == 3:
-            assert bytes_of(store.folder_of(3)) == expected
+            assert content_of(store, 3) == expected
         elif make_disk is FullDisk:
-            assert "/versions/000003" in str(told)
+            assert re.search(r"/(versions|data)/000003|/log\.jsonl", str(told))
             assert ".part" not in str(told)
             assert str(told).endswith(
                 "No space left on device; make room on the disk and try again"
             )
             assert not leftovers(store)
         learn_waiting(store)
-        assert bytes_of(store.folder_of(3)) == expected
+        assert content_of(store, 3) == expected
         assert (store.versions(), inbox.waiting(store), leftovers(store)) == ([2, 3], [], [])
         assert check(store) == []
     assert sorted(found) == found
@@ -175,15 +176,30 @@ def test_every_rename_is_made_to_last(original: Store, monkeypatch: pytest.Monke
     inbox.accept(original, facts_of(8))
     learn_first(original)
     renames = [place for place, act in enumerate(acts) if act[0] == "from"]
-    assert len(renames) == 4
+    assert len(renames) == 2
     for place in renames:
         source, target = acts[place][1], acts[place + 1][1]
-        if target.name.endswith(".part"):
-            assert source.name == "000001"
-        else:
-            assert ("sync", source.resolve()) in acts[:place]
+        assert ("sync", source.resolve()) in acts[:place]
         assert acts[place + 2] == ("sync", target.parent.resolve())
-    published = next(act for act in acts if act[0] == "from" and act[1].name.startswith(".000003."))
-    synced = {path.name for word, path in acts if word == "sync" and path.parent == published[1]}
-    files = set(original.manifest(3).files)
-    assert files <= synced
+    published = acts[: renames[1]]
+    files = original.manifest(3).files.values()
+    written = [original.path_of(file) for each in files for file in each]
+    assert {("sync", path.resolve()) for path in (*written, original.log_file)} <= set(published)
+    last = max(published.index(("sync", path.resolve())) for path in written)
+    assert ("sync", original.data.resolve()) in published[last:], "the names of the files too"
+
+
+def test_what_goes_is_gone_for_good_only_after_the_new_version_is_there(
+    original: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts: list[str] = []
+    replace, unlink = os.replace, os.unlink
+    monkeypatch.setattr(os, "replace", lambda *paths: (replace(*paths), acts.append("published")))
+    monkeypatch.setattr(
+        os, "unlink", lambda path, **rest: (acts.append(Path(path).name), unlink(path, **rest))
+    )
+    learn_first(original)
+    gone = [act for act in acts if act.startswith("000001")]
+    assert gone[0] == "000001.json", "a manifest goes before the files that it names"
+    assert len(gone) > 5
+    assert acts.index("published") < acts.index("000001.json")

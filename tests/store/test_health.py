@@ -117,7 +117,7 @@ def of(
     hold_out = HoldOut.unranked(facts, 1).with_values(last=values)
     rest = [NOTHING] * 2
     sets, measured = (hold_out, HoldOut(), quality, {}, quality), (residue, residue_error)
-    return Quality(*sets, *rest, *measured, mrr_new=0.5, mrr_by_version={}, candidates=9)
+    return Quality(*sets, *rest, *measured, mrr_new=0.5, candidates=9)
 
 
 def fallen(share: float, facts: int = 100, error: float = 0.001) -> Comparison:
@@ -239,12 +239,11 @@ def test_a_rollback_takes_the_verdict_and_the_baseline_back(tmp_path: Path) -> N
 def test_the_remedy_names_a_good_version_and_what_is_possible(tmp_path: Path) -> None:
     graph = grown(tmp_path / "KG", 1, known=False, **{**LEARNS, "max_epochs": 2})
     record = dataclasses.replace(graph.reader.record, verdict="worse", causes=("quality",))
-    log = (*graph.reader.log[:-1], dataclasses.replace(graph.log()[1], verdict="good"), record)
-    manifest = dataclasses.replace(
-        graph.reader.manifest,
-        log=(log[0], log[2], dataclasses.replace(record, version=2)),
+    good = dataclasses.replace(graph.log()[1], verdict="good")
+    graph.reader.log = (graph.log()[0], good, record)
+    graph.reader.manifest = dataclasses.replace(
+        graph.reader.manifest, version=2, record=dataclasses.replace(record, version=2)
     )
-    graph.reader.manifest = manifest
     remedy = graph.health().remedy
     assert "make a graph anew" in remedy
     assert "relearn" not in remedy

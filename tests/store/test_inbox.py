@@ -67,7 +67,7 @@ def test_what_is_learned_does_not_wait(store: Store) -> None:
 
 def test_no_number_is_given_twice_when_a_version_is_damaged(tmp_path: Path) -> None:
     store = made_store(tmp_path / "KG", 2)
-    (store.folder_of(2) / MODEL).unlink()
+    store.paths(2, MODEL)[0].unlink()
     assert store.newest() == 1
     assert accept_next(store).number == 3
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.store.living import QUICK, bridge, made, mrr_of, ring
+from tests.store.living import QUICK, bridge, bytes_of_version, made, mrr_of, ring
 from tests.training.made import made_graph
 
 from lkge import api
@@ -22,7 +22,6 @@ from lkge.living import init, open
 from lkge.methods import known_methods
 from lkge.models.scores import SCORES
 from lkge.store import update
-from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept, waiting
 from lkge.store.reader import Reader
 from lkge.store.records import StoreConfig
@@ -47,11 +46,6 @@ def living_config(method: str) -> RunConfig:
 def by_section(config: RunConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes by `section.name`."""
     return {".".join(config.place(key)): value for key, value in changes.items()}
-
-
-def bytes_of_version(graph: LivingGraph, version: int) -> dict[str, bytes]:
-    folder = graph.store.folder_of(version)
-    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
 
 
 def test_what_is_added_can_be_asked_about(tmp_path: Path) -> None:

@@ -239,9 +239,9 @@ def test_the_mean_of_each_version_and_of_the_newest(tmp_path: Path) -> None:
     record = graph.add(ring(20, 40), valid=0.4, consolidate=False)
     now = graph.reader.hold_out
     assert record.version == graph.version
-    for version, mrr in record.row.items():
-        assert mrr == pytest.approx(now.last[now.since == int(version), 0].mean())
-    assert record.mrr_new == pytest.approx(record.row[str(record.version)])
-    assert record.mrr_old == pytest.approx(now.last[now.since < record.version, 0].mean())
+    fresh = now.since == record.version
+    assert record.mrr_new == pytest.approx(now.last[fresh, 0].mean())
+    assert record.by_age["0"].mrr == pytest.approx(record.mrr_new)
+    assert record.mrr_old == pytest.approx(now.last[~fresh, 0].mean())
     assert record.mrr_old_before == pytest.approx(before.last[:, 0].mean())
     assert record.candidates == record.entities

@@ -12,9 +12,11 @@ from lkge.errors import DamagedFile, RunError
 from lkge.store.calibration import Calibration
 from lkge.store.records import (
     STRICT,
+    File,
     Manifest,
     Number,
     StoreConfig,
+    VersionRecord,
     from_json,
     read_record,
     to_json,
@@ -91,7 +93,7 @@ def test_a_whole_number_is_a_number_too() -> None:
 )
 def test_whatever_does_not_fit_is_damage(tmp_path: Path, change: dict[str, Any]) -> None:
     write_checked_json(tmp_path / "file", {"format": 1, **to_json(OUTER), **change})
-    with pytest.raises(DamagedFile, match="file: damaged; `lkge check`"):
+    with pytest.raises(DamagedFile, match="file: damaged; `lkge verify`"):
         read_record(tmp_path / "file", Outer)
 
 
@@ -105,8 +107,8 @@ def test_a_missing_field_is_damage(tmp_path: Path, name: str) -> None:
 
 
 def test_another_format_is_told_apart_from_damage(tmp_path: Path) -> None:
-    write_checked_json(tmp_path / "file", {**to_json(OUTER), "format": 3})
-    with pytest.raises(RunError, match="in format 3") as caught:
+    write_checked_json(tmp_path / "file", {**to_json(OUTER), "format": {"reader": 4, "writer": 4}})
+    with pytest.raises(RunError, match="in format 4") as caught:
         read_record(tmp_path / "file", Outer)
     assert not isinstance(caught.value, DamagedFile)
 
@@ -116,26 +118,49 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_record(tmp_path / "none" / "file", OUTER)
 
 
-def test_a_manifest_of_format_1_is_read_under_its_old_names(tmp_path: Path) -> None:
-    old = {"version": -1, "last_batch": 0, "settings": {"seed": 3}, "calibration": [0, 0]}
-    write_checked_json(tmp_path / "manifest", {**old, "lessons": 7, "format": 1})
-    manifest = read_record(tmp_path / "manifest", Manifest)
-    assert (manifest.config, manifest.updates) == ({"seed": 3}, 7)
-    assert to_json(manifest)["updates"] == 7
+def test_fields_that_only_writers_must_know_are_left_out(tmp_path: Path) -> None:
+    later = {**to_json(OUTER), "more": 1}
+    later["inner"] = [{"name": "ï", "age": 3}]
+    write_checked_json(tmp_path / "file", {**later, "format": {"reader": 3, "writer": 4}})
+    assert read_record(tmp_path / "file", Outer) == OUTER
+    write_checked_json(tmp_path / "file", {**later, "format": {"reader": 3, "writer": 3}})
+    with pytest.raises(DamagedFile):
+        read_record(tmp_path / "file", Outer)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [None, 0, "3", 2.0, {}, {"reader": 3}, {"reader": 4, "writer": 3}, {"reader": 2, "writer": 3}],
+)
+def test_what_is_no_format_is_damage(tmp_path: Path, written: Any) -> None:
+    write_checked_json(tmp_path / "file", {**to_json(OUTER), "format": written})
+    with pytest.raises(DamagedFile):
+        read_record(tmp_path / "file", Outer)
 
 
 def manifest_tree(calibration: Any) -> dict[str, Any]:
-    return {"version": -1, "last_batch": 0, "config": {}, "calibration": calibration, "format": 2}
+    record = to_json(VersionRecord(0, "init", "then"))
+    tree = {"version": 0, "last_batch": 0, "config": {}, "record": record, "format": 2}
+    return {**tree, "calibration": calibration}
 
 
 def test_a_calibration_comes_back_and_an_old_one_is_two_numbers(tmp_path: Path) -> None:
     new = Calibration(20, 2.0, (0.1, 0.9, -0.3), (0, 3), (0.25, -1.0))
     for calibration in (new, (1.5, -2.0)):
-        manifest = Manifest(-1, 0, {}, calibration)
+        manifest = Manifest(0, 0, {}, calibration, VersionRecord(0, "init", "then"))
         write_record(tmp_path / "manifest", manifest)
         read = read_record(tmp_path / "manifest", Manifest)
         assert read.calibration == calibration
         assert type(read.calibration) is type(calibration)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/model.safetensors", "../x.json", "000001-x-base.safetensors", "model.safetensors"],
+)
+def test_a_manifest_names_files_of_versions_only(name: str) -> None:
+    with pytest.raises(ValueError, match="not the name of a file of a version"):
+        File("0" * 64, 4, name)
 
 
 @pytest.mark.parametrize(

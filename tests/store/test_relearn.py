@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.store.living import QUICK, bridge, made, ring
+from tests.store.living import QUICK, bridge, bytes_of_version, made, ring
 from tests.store.test_kill import killing
-from tests.store.test_living import NEWCOMERS, Unplugged, bytes_of_version
+from tests.store.test_living import NEWCOMERS, Unplugged
 
 from lkge.data.snapshots import among
 from lkge.errors import RunError

@@ -16,8 +16,8 @@ from tests.store.made import bytes_of
 from lkge.errors import RunError
 from lkge.living import init, open
 from lkge.store import graph as graph_module
-from lkge.store.checking import repair
 from lkge.store.inbox import accept, waiting
+from lkge.store.repairing import repair
 from lkge.store.skipped import MAX_NOTES, SKIPPED, note_skipped, nothing_new, skipped_batches
 from lkge.store.versions import MODEL
 from lkge.training.events import BatchSkipped, EpochFinished, Event
@@ -153,7 +153,7 @@ def test_a_skipped_batch_hides_none_that_is_to_be_learned_again(kg: Path) -> Non
     graph = open(kg)
     graph.add(NEW, valid=0.0)
     graph.add(KNOWN)
-    (graph.store.folder_of(2) / MODEL).unlink()
+    graph.store.paths(2, MODEL)[0].unlink()
     graph = open(kg)
     assert graph.version == 1
     assert repair(graph.store)
@@ -171,7 +171,7 @@ def test_damaged_notes_are_found_and_set_aside(kg: Path) -> None:
     path.write_text(path.read_text().replace("nothing", "Nothing"))
     (damage,) = graph.check()
     assert damage.path == str(path)
-    with pytest.raises(RunError, match="check --repair"):
+    with pytest.raises(RunError, match="verify --repair"):
         waiting(graph.store)
     repair(graph.store)
     assert graph.check() == []

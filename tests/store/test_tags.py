@@ -16,9 +16,10 @@ from tests.store.made import accept_next, bytes_of, learn_waiting, made_store
 
 from lkge.errors import DamagedFile, LkgeError, RunError, SettingsError
 from lkge.living import init, open
-from lkge.store.checking import check, repair
+from lkge.store.checking import check
 from lkge.store.locks import writing
 from lkge.store.records import Options
+from lkge.store.repairing import repair
 from lkge.store.retention import changed_options, created_time, versions_to_remove
 from lkge.store.tags import TAGS, add_tag, delete_tag, is_tag_name, read_tags, write_tags
 from lkge.store.versions import MODEL, Store
@@ -116,9 +117,11 @@ def test_versions_stay_by_number_age_and_tag(
     def created(version: int) -> datetime | None:
         return None if version == 1 else NOW - timedelta(days=10 - version)
 
-    versions, whole = list(range(6)), [0, 2, 3, 4, 5]
+    versions, whole = list(range(6)), {0, 2, 3, 4, 5}
     options = Options(keep, True, days)
-    assert versions_to_remove(versions, whole, tagged, options, created, NOW) == removed
+    assert (
+        versions_to_remove(versions, whole.__contains__, tagged, options, created, NOW) == removed
+    )
 
 
 def test_young_versions_stay(tmp_path: Path) -> None:
@@ -172,7 +175,7 @@ def test_damaged_tags_stop_pruning_and_are_set_aside(tmp_path: Path) -> None:
 def test_a_tag_of_a_version_that_is_set_aside_is_dropped(tmp_path: Path) -> None:
     store = made_store(tmp_path / "KG", 2)
     write_tags(store.folder, {"good": 1, "bad": 2})
-    (store.folder_of(2) / MODEL).unlink()
+    store.paths(2, MODEL)[0].unlink()
     assert any("the tag 'bad' of version 2 is dropped" in line for line in repair(store))
     assert (check(store), store.tags) == ([], {"good": 1})
 

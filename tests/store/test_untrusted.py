@@ -6,9 +6,10 @@ import pytest
 
 import lkge
 from lkge.errors import DamagedFile, NewerFormat, RunError
-from lkge.store.checking import check, repair
+from lkge.store.checking import check
 from lkge.store.graph import LivingGraph
 from lkge.store.records import FORMAT
+from lkge.store.repairing import repair
 from lkge.store.versions import Store
 from lkge.training.checkpoint import read_checked_json, write_checked_json
 
@@ -32,12 +33,12 @@ def rewrite(manifest: Path, **changes: object) -> None:
     write_checked_json(manifest, read_checked_json(manifest) | changes)
 
 
-@pytest.mark.parametrize("file", ["store.json", "versions/000001/manifest.json"])
+@pytest.mark.parametrize("file", ["store.json", "versions/000001.json"])
 def test_what_a_newer_release_wrote_is_refused_and_not_repaired(
     graph: LivingGraph, file: str
 ) -> None:
     folder, store = graph.store.folder, graph.store
-    rewrite(folder / file, format=FORMAT + 1)
+    rewrite(folder / file, format={"reader": FORMAT + 1, "writer": FORMAT + 1})
     before = contents(folder)
     with pytest.raises(NewerFormat, match="by a newer release; upgrade lkge"):
         check(store)
@@ -54,16 +55,19 @@ def test_a_manifest_names_files_of_its_own_folder_only(
 ) -> None:
     foreign = tmp_path / "x.json"
     foreign.write_text("mine", encoding="utf-8")
-    manifest = graph.store.folder_of(1) / "manifest.json"
+    manifest = graph.store.manifest_file(1)
     files = read_checked_json(manifest)["files"]
-    rewrite(manifest, files=files | {name: {"sha256": "0" * 64, "bytes": 4}})
+    rewrite(manifest, files=files | {"model": [{"sha256": "0" * 64, "bytes": 4, "name": name}]})
     with pytest.raises(DamagedFile):
         graph.store.manifest(1)
     repair(graph.store)
     assert foreign.read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.parametrize("name", ["inbox", "learning", "versions", "damaged", "store.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["inbox", "learning", "versions", "data", "log.jsonl", "damaged", "store.json", "tags.json"],
+)
 def test_a_link_in_the_folder_of_a_store_is_refused(
     graph: LivingGraph, tmp_path: Path, name: str
 ) -> None:
@@ -92,7 +96,7 @@ def test_a_link_in_place_of_a_lock_is_not_followed(
 
 
 def test_a_version_behind_a_link_is_not_whole(graph: LivingGraph, tmp_path: Path) -> None:
-    file = graph.store.folder_of(1) / "model.safetensors"
+    (file,) = graph.store.paths(1, "model")
     file.rename(tmp_path / "model")
     file.symlink_to(tmp_path / "model")
     assert not graph.store.is_whole(1)

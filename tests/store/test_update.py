@@ -34,10 +34,10 @@ def test_what_was_not_measured_is_not_a_number(tmp_path: Path) -> None:
     first = graph.add(ring(0, 10), valid=0)
     assert math.isnan(first.mrr_new)
     assert math.isnan(first.mrr_old)
-    assert first.row == {}
+    assert first.by_age == {}
     second = graph.add(ring(10, 50), valid=0.2)
     assert second.mrr_new == pytest.approx(mrr_of(graph, 2), abs=0.01)
     assert math.isnan(second.mrr_old_before)
     third = graph.add([("person 0", "knows 1", "person 9")], valid=0)
-    assert third.row.keys() == {"2"}
-    assert third.mrr_old == pytest.approx(third.row["2"])
+    assert third.by_age.keys() == {"1-2"}
+    assert third.mrr_old == pytest.approx(third.by_age["1-2"].mrr)

@@ -99,10 +99,13 @@ def test_no_held_out_fact_was_ever_given_to_the_graph(file: Path, tmp_path: Path
 def test_bytes_are_those_of_the_newest_version(file: Path, tmp_path: Path) -> None:
     results = run_stream(run_of(file), tmp_path / "run")
     graph = lkge.open(tmp_path / "run" / "KG")
-    folder = graph.store.folder_of(graph.version)
-    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
-    assert results.last.version_bytes == sum(sizes.values()) - sizes["manifest.json"]
-    assert results.last.known_bytes == sizes["known.safetensors"]
+    store = graph.store
+    sizes = {
+        kind: sum(path.stat().st_size for path in store.paths(graph.version, kind))
+        for kind in graph.reader.manifest.files
+    }
+    assert results.last.version_bytes == sum(sizes.values())
+    assert results.last.known_bytes == sizes["known"]
     tables = ("tables.entity", "tables.relation")
     arrays = graph.reader.model_arrays
     own = [each.nbytes for name, each in arrays.items() if name not in tables]

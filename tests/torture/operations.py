@@ -6,9 +6,10 @@ public API.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 import lkge
 from lkge.cli import app
 from lkge.data.formats import Triple
+from lkge.errors import LkgeError
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept
 from lkge.store.records import StoreConfig
@@ -40,8 +42,11 @@ TINY: dict[str, Any] = {
     "consolidate_after": 0.25,
 }
 """A graph that learns in milliseconds, small updates and consolidations too."""
-EVERY_EPOCH = StoreConfig(seconds_between_checkpoints=0.0)
+OFTEN = StoreConfig(seconds_between_checkpoints=0.0, deltas_from_bytes=0)
+"""A checkpoint after each epoch, and deltas of tables that are small, too."""
+NEVER_COMPACTED = replace(OFTEN, compact_after=1000.0)
 RELATIONS = "r", "s"
+GOLDEN = Path(__file__).parents[1] / "golden"
 REFUSED = 2
 """The exit code of an error that was told."""
 RING: list[Triple] = [
@@ -82,8 +87,8 @@ def place_in(root: Path) -> Place:
 
 
 def opened(place: Place, version: int | None = None) -> LivingGraph:
-    """The graph, which saves a checkpoint after each epoch."""
-    return lkge.open(place, version, store_config=EVERY_EPOCH)
+    """The graph, which does often what is rare otherwise."""
+    return lkge.open(place, version, store_config=OFTEN)
 
 
 def nothing(place: Place) -> None:
@@ -92,7 +97,7 @@ def nothing(place: Place) -> None:
 
 def grown(place: Place) -> None:
     """A graph with a tag on its first version, and as many others as are kept."""
-    graph = lkge.init(place, **TINY)
+    graph = lkge.init(place, store_config=OFTEN, **TINY)
     graph.tag("first", 0)
     graph.add(RING, valid=0.3)
     graph.add([("old", "r", "e1"), ("e2", "s", "old")], valid=0.3, consolidate=False)
@@ -103,6 +108,15 @@ def due(place: Place) -> None:
     """The same with a consolidation that is due."""
     grown(place)
     opened(place).add(NEWS, consolidate=False)
+
+
+def with_deltas(place: Place) -> None:
+    """A graph whose newest version has deltas of several versions."""
+    grown(place)
+    graph = lkge.open(place, store_config=NEVER_COMPACTED)
+    graph.edit(rename=("older", "oldest"))
+    graph.add([("e5", "r", "oldest")], consolidate=False)
+    assert any(len(files) > 1 for files in graph.reader.manifest.files.values())
 
 
 def waiting(place: Place) -> None:
@@ -145,6 +159,43 @@ def exporting(place: Place, _: Acknowledge) -> None:
     opened(place).export(place.with_name("export"))
 
 
+def called(*words: object) -> None:
+    """A command, which must end well."""
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+
+
+def old(place: Place) -> None:
+    """A graph that an older release made."""
+    shutil.copytree(GOLDEN / "store-2", place)
+
+
+def migrate(place: Place) -> None:
+    """Bring it to the format of now."""
+    called("migrate", place)
+
+
+def back_up(place: Place) -> None:
+    """A copy beside it."""
+    called("backup", place, place.with_name("copy"))
+
+
+def backed_up(place: Place) -> None:
+    """A graph that has changed since it was copied."""
+    grown(place)
+    back_up(place)
+    opened(place).add(NEWS, consolidate=False)
+
+
+def copied(place: Place) -> Answers | None:
+    """What the copy says, if it is whole and new."""
+    try:
+        copy, graph = lkge.open(place.with_name("copy")), lkge.open(place)
+    except LkgeError:
+        return None
+    return Answers.of(copy) if copy.version == graph.version and not copy.check() else None
+
+
 OPERATIONS = [
     Operation("init", lambda place, _: lkge.init(place, **TINY), nothing),
     Operation("add", adding, grown),
@@ -160,6 +211,11 @@ OPERATIONS = [
     Operation("accept", lambda place, _: accept(opened(place).store, NEWS), grown),
     Operation("relearn", lambda place, _: opened(place).relearn(), grown),
     Operation("consolidate", lambda place, _: opened(place).consolidate(), due),
+    Operation("compact", lambda place, _: opened(place).compact(), with_deltas),
+    Operation("add to deltas", adding, with_deltas),
+    Operation("migrate", lambda place, _: migrate(place), old, again=migrate),
+    Operation("backup", lambda place, _: back_up(place), grown, copied, back_up),
+    Operation("backup again", lambda place, _: back_up(place), backed_up, copied, back_up),
     Operation("export", exporting, grown, exported),
 ]
 
@@ -217,7 +273,7 @@ class State(NamedTuple):
 
 def repaired(place: Place) -> bool:
     """Whether a damaged graph could be repaired, as the command line does."""
-    result = CliRunner().invoke(app, ["check", str(place), "--repair"])
+    result = CliRunner().invoke(app, ["verify", str(place), "--repair"])
     assert isinstance(result.exception, SystemExit | None), result.exception
     return result.exit_code != REFUSED
 

@@ -39,7 +39,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
-            with _one_kind_of_error():
+            with _one_kind_of_error(), output.warnings_as_lines():
                 done = super().invoke(ctx)
                 output.flush()
                 return done
@@ -68,7 +68,8 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Living graphs": (
         *(grow.init, grow.add, grow.edit, grow.relearn, keep.log, keep.health),
         *(ask.predict, ask.similar, ask.score),
-        *(keep.check, keep.rollback, keep.tag, keep.keep, keep.export, keep.serve),
+        *(keep.rollback, keep.tag, keep.keep, keep.export, keep.serve),
+        *(keep.verify, keep.compact, keep.backup, keep.migrate),
     ),
     "Research": (run.run, run.report, bench.bench, bench.tune),
 }
@@ -77,6 +78,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.command("check", hidden=True)(keep.verify)
 app.command("bench streams", rich_help_panel="Research")(streams.bench_streams)
 app.add_typer(methods.app, name="methods", rich_help_panel="Research")
 app.add_typer(datasets.app, name="datasets", rich_help_panel="Research")

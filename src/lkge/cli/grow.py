@@ -214,7 +214,8 @@ def _finish(
     from lkge.store.background import start_consolidation
 
     due, next_version = graph.consolidation_due, graph.version + 1
-    if due:
+    compacts = not due and bool(graph.compaction_due)
+    if due or compacts:
         start_consolidation(graph.store.folder)
     if as_json:
         output.print_json(done)
@@ -224,6 +225,8 @@ def _finish(
         if due:
             when = f"as version {next_version}: in the background."
             output.say(f"All known facts are trained on again, {when}")
+        elif compacts:
+            output.say("The files are compacted in the background.")
 
 
 def _since(graph: lkge.LivingGraph, version: int) -> list[records.VersionRecord]:

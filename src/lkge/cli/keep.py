@@ -127,21 +127,25 @@ def _compared(each: Comparison) -> tuple[str, ...]:
     return (text.count(each.facts), *map(text.number, numbers), change_of(each))
 
 
-def check(
+def verify(
     kg: Folder,
     repair: Annotated[
         bool, Option("--repair", help="Set damaged versions aside; their facts are learned again.")
     ] = False,
     as_json: output.AsJson = False,
 ) -> None:
-    """Read every byte of a living graph and name what is damaged; exit code 1 if anything is."""
-    from lkge.store import checking, locks, versions
+    """Read every byte of a living graph and name what is damaged; exit code 1 if anything is.
+
+    If it is stopped, the next call goes on. The last version without damage stays on the disk until
+    a newer one is verified.
+    """
+    from lkge.store import checking, locks, repairing, versions
 
     store, done = versions.Store(kg), list[str]()
     found = left = checking.check(store)
     if repair and found:
-        with locks.writing(store, "check --repair"):
-            done = checking.repair(store)
+        with locks.writing(store, "verify --repair"):
+            done = repairing.repair(store)
         left = checking.check(store)
     if as_json:
         output.print_json({"damage": found, "repaired": done, "whole": not left})
@@ -149,6 +153,52 @@ def check(
         _show_check(store, found, done, left)
     if left:
         raise Exit(DAMAGED)
+
+
+def compact(kg: Folder, as_json: output.AsJson = False) -> None:
+    """Write the changes of the newest version into its base files; its content stays.
+
+    `lkge add` does that in the background when the changes are a tenth of the files.
+    """
+    kinds = lkge.open(kg).compact()
+    if as_json:
+        output.print_json({"written": kinds})
+    else:
+        done = f"{', '.join(kinds)} written anew" if kinds else "there is nothing to compact"
+        output.say(f"{kg}: {done}")
+
+
+def backup(
+    kg: Folder,
+    target: Annotated[Path, Argument(metavar="TARGET", help="A new folder, or an earlier copy.")],
+    as_json: output.AsJson = False,
+) -> None:
+    """Copy a living graph as it is now, while it may be written; only new files, all verified."""
+    from lkge.store.backup import backup as copy
+    from lkge.store.versions import Store
+
+    size = copy(Store(kg), target)
+    if as_json:
+        output.print_json({"folder": str(target), "bytes": size})
+    else:
+        output.say(f"{target}: {text.count(size)} bytes written")
+
+
+def migrate(kg: Folder, as_json: output.AsJson = False) -> None:
+    """Bring a graph of an older release to the format of this one, in its folder.
+
+    The old files stay until the new ones are complete; if it is stopped, call it again.
+    """
+    from lkge.store import locks, migration, versions
+
+    store = versions.Store(kg)
+    with locks.writing(store, "migrate", old=True):
+        done = migration.migrate(store)
+    if as_json:
+        output.print_json({"done": done})
+    else:
+        for line in done or [f"{kg}: there is nothing to migrate"]:
+            output.say(line)
 
 
 def rollback(
@@ -249,7 +299,7 @@ def _show_check(
         if done and waiting(store):
             output.say(f"Learn again: {add_line(store.folder)}")
     elif not done:
-        advice = shlex.join(["lkge", "check", str(store.folder), "--repair"])
+        advice = shlex.join(["lkge", "verify", str(store.folder), "--repair"])
         output.say(f"To set aside what is damaged: {advice}")
 
 

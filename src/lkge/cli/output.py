@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 
 from lkge.data.documents import json_text
 from lkge.data.files import reason_of
-from lkge.errors import RunError
+from lkge.errors import DamageWarning, RunError
 from lkge.reports import grids, text
 from lkge.training import events
 
@@ -74,6 +75,23 @@ def say_warnings(warnings: Iterable[str]) -> None:
     """Print yellow lines on stderr."""
     for warning in warnings:
         say(f"warning: {warning}", "yellow", stderr=True)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Damage that is found in the block is printed as a line."""
+
+    def shown(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, DamageWarning):
+            say_warnings([str(message)])
+        else:
+            before(message, category, *rest, **more)
+
+    before = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.showwarning = shown
+        warnings.simplefilter("always", DamageWarning)
+        yield
 
 
 def say_error(message: str) -> None:

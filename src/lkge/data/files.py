@@ -105,8 +105,19 @@ def remove_at_once(folder: Path) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of crashed writers; no writer may be active in `folder`."""
-    for leftover in folder.glob(LEFTOVER):
-        remove(leftover)
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        if name.startswith(".") and name.endswith(".part"):
+            remove(folder / name)
+
+
+def numbers(folder: Path, pattern: str) -> list[int]:
+    """The numbers in those names in `folder` that are of the pattern, ascending."""
+    wanted = re.compile(pattern, re.ASCII)
+    try:
+        found = (wanted.fullmatch(name) for name in os.listdir(folder))
+        return sorted(int(match[1]) for match in found if match)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be read: {reason_of(error)}") from error
 
 
 def sync_folder(folder: Path) -> None:

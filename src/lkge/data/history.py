@@ -7,7 +7,7 @@ arrays of `KnownFacts` may be mapped from a file, and only the pages of the samp
 import numpy as np
 import numpy.typing as npt
 
-from lkge.data.known_facts import KnownFacts, pack
+from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, among, no_facts
 
 BYTES_PER_FACT = 12
@@ -41,30 +41,27 @@ class History:
 
     def sample(self, size: int, generator: np.random.Generator) -> Facts:
         """Facts drawn uniformly, with replacement, then each once; at most `size`."""
-        edges = len(self._known.answers)
+        edges = self._known.num_answers
         if not edges:
             return no_facts()
         return self._facts(np.unique(generator.integers(0, edges, size)))
 
     def all(self) -> Facts:
         """Every fact, at the cost of a pass over all."""
-        return self._facts(np.arange(len(self._known.answers)))
+        return self._facts(np.arange(self._known.num_answers))
 
     def of_entities(
         self, entities: npt.NDArray[np.integer], most: int, generator: np.random.Generator
     ) -> Facts:
         """Facts of each of the given entities, at most `most` for one: all, or drawn uniformly."""
         ids = np.unique(entities).astype(np.int64)
-        first = np.searchsorted(self._known.keys, pack(ids, 0))
-        behind = np.searchsorted(self._known.keys, pack(ids, _LAST_RELATION), side="right")
-        starts, stops = self._known.offsets[first], self._known.offsets[behind]
+        starts, stops = self._known.spans_of(ids)
         return self._facts(_places(starts, stops, most, generator))
 
     def _facts(self, places: npt.NDArray[np.int64]) -> Facts:
         """The facts at places of `answers`, each once, without excluded ones."""
-        known = self._known
-        keys = known.keys[np.searchsorted(known.offsets, places, side="right") - 1]
-        subjects, relations, objects = keys >> 32, keys & _LAST_RELATION, known.answers[places]
+        keys, objects, _ = self._known.entries(places)
+        subjects, relations = keys >> 32, keys & _LAST_RELATION
         is_inverse = relations % 2 == 1
         columns = [
             np.where(is_inverse, objects, subjects),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,22 +34,38 @@ class KnownFacts:
     since: Ids
 
     @classmethod
-    def build(cls, facts_by_snapshot: Sequence[Facts]) -> Self:
+    def build(cls, facts_by_snapshot: Sequence[Facts]) -> "KnownFacts":
         """The index of the facts of all snapshots. `build` adds the inverse facts."""
         facts = np.concatenate([no_facts(), *map(with_inverses, facts_by_snapshot)])
         sizes = [2 * len(new) for new in facts_by_snapshot]
         snapshots = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         queries, objects, rows = _distinct(facts)
-        return cls._of_rows(queries, objects, snapshots[rows])
+        return _of_rows(queries, objects, snapshots[rows])
 
     @property
     def num_facts(self) -> int:
         """The number of facts without inverse facts."""
-        return len(self.answers) // 2
+        return self.num_answers // 2
+
+    @property
+    def num_answers(self) -> int:
+        """A, the number of places of `entries`."""
+        return len(self.answers)
+
+    def entries(self, places: Ints) -> tuple[Ints, Ids, Ids]:
+        """The packed query, the object and the `since` at some places, as `lookup` and `spans_of`
+        give them, from 0 to below A; each (n,)."""
+        queries = self.keys[np.searchsorted(self.offsets, places, side="right") - 1]
+        return queries, self.answers[places], self.since[places]
 
     def lookup(self, subjects: npt.ArrayLike, relations: npt.ArrayLike) -> tuple[Ints, Ints]:
         """Start and stop of the answers of n queries, shapes (n,); equal if a query is unknown."""
         return self._spans(pack(subjects, relations))
+
+    def spans_of(self, subjects: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+        """Start and stop of the answers of all queries of each subject, shapes (n,)."""
+        ids = subjects.astype(np.int64)
+        return self._bounds(pack(ids, 0), "left"), self._bounds(pack(ids, _RELATION), "right")
 
     def of(self, subject: int, relation: int, until: int) -> Ids:
         """The sorted objects of one query that are known by snapshot `until`."""
@@ -74,33 +90,31 @@ class KnownFacts:
     def around(self, entity: int, limit: int | None = None) -> tuple[Facts, Ids]:
         """The first k facts (k, 3) with the subject `entity`, inverse facts included, sorted by
         relation and object; and their `since` (k,)."""
-        first = int(np.searchsorted(self.keys, pack(entity, 0)))
-        behind = int(np.searchsorted(self.keys, pack(entity, _RELATION), side="right"))
-        offsets = self.offsets[first : behind + 1]
-        places = np.arange(offsets[0], offsets[-1])[:limit]
-        keys = self.keys[first + np.searchsorted(offsets, places, side="right") - 1]
-        columns = [np.full(len(places), entity), keys & _RELATION, self.answers[places]]
-        return np.stack(columns, axis=1, dtype=np.int32, casting="same_kind"), self.since[places]
+        (start,), (stop,) = self.spans_of(np.array([entity]))
+        places = np.arange(start, stop if limit is None else min(start + limit, stop))
+        keys, objects, since = self.entries(places)
+        columns = [np.full(len(places), entity), keys & _RELATION, objects]
+        return np.stack(columns, axis=1, dtype=np.int32, casting="same_kind"), since
 
-    def merged(self, facts: Facts, since: int) -> Self:
+    def merged(self, facts: Facts, since: int) -> "KnownFacts":
         """This index with n more facts and their inverses. A fact that is known already keeps its
         `since`. Takes O(n log A) and a copy of the arrays."""
         queries, objects, _ = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
         new, places = ~known, places[~known]
-        return self._of_rows(
+        return _of_rows(
             np.insert(self._queries(), places, queries[new]),
             np.insert(self.answers, places, objects[new]),
             np.insert(self.since, places, np.int32(since)),
         )
 
-    def without(self, facts: Facts) -> Self:
+    def without(self, facts: Facts) -> "KnownFacts":
         """This index without n facts and their inverses; unknown facts are ignored. Takes as long
         as `merged`."""
         queries, objects, _ = _distinct(with_inverses(facts))
         places, known = self._places(queries, objects)
         old = places[known]
-        return self._of_rows(
+        return _of_rows(
             np.delete(self._queries(), old),
             np.delete(self.answers, old),
             np.delete(self.since, old),
@@ -125,11 +139,10 @@ class KnownFacts:
         )
         return cls(keys, offsets, answers, since)
 
-    @classmethod
-    def _of_rows(cls, queries: Ints, answers: Ids, since: Ids) -> Self:
-        """The index of A facts with sorted packed queries, shapes (A,)."""
-        starts = np.flatnonzero(starts_run(queries))
-        return cls(queries[starts], np.append(starts, len(queries)), answers, since)
+    def _bounds(self, keys: Ints, side: Literal["left", "right"]) -> Ints:
+        """The places before which all queries below each of n keys, or up to it, have their
+        answers, (n,)."""
+        return self.offsets[np.searchsorted(self.keys, keys, side)]
 
     def _queries(self) -> Ints:
         """The packed query of each answer, shape (A,)."""
@@ -147,6 +160,12 @@ class KnownFacts:
         known = places < stops
         known[known] = self.answers[places[known]] == objects[known]
         return places, known
+
+
+def _of_rows(queries: Ints, answers: Ids, since: Ids) -> KnownFacts:
+    """The index of A facts with sorted packed queries, shapes (A,)."""
+    starts = np.flatnonzero(starts_run(queries))
+    return KnownFacts(queries[starts], np.append(starts, len(queries)), answers, since)
 
 
 def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> Ints:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lkge.data.vocabulary import Names, require_entity_name, require_relation_name
 from lkge.errors import DamagedFile, DataError, most_similar
 
-_MAX_COMPARED_NAMES = 100_000
+MAX_COMPARED_NAMES = 100_000
 """In a table with at most so many names an unknown name is compared with all names."""
 
 _NEIGHBOURS = 5_000
@@ -42,12 +42,12 @@ class NameTable:
     def of(cls, names: Iterable[str] = ()) -> Self:
         """A table of distinct names, numbered in the given order; an empty one is removed."""
         listed = list(names)
-        keys = list(map(_sort_key, listed))
+        keys = list(map(sort_key, listed))
         order = sorted(filter(listed.__getitem__, range(len(keys))), key=keys.__getitem__)
         for number, following in pairwise(order):
             if listed[number] == listed[following]:
                 raise DataError(f"the name {listed[number]!r} is given twice; leave the second out")
-        text, ends = _encoded(listed)
+        text, ends = encoded(listed)
         return cls(text, ends, np.array(order, dtype=np.int32))
 
     def __len__(self) -> int:
@@ -96,46 +96,46 @@ class NameTable:
         matching = takewhile(lambda number: key(number)[0].startswith(folded), following)
         return [int(number) for number in islice(matching, limit)]
 
-    def appended(self, names: Sequence[str]) -> Self:
+    def appended(self, names: Sequence[str]) -> "NameTable":
         """This table with k new distinct names at the end: O(k log n) and a copy of the arrays."""
         if self._are_many(names):
-            return type(self).of(chain(self, names))
+            return NameTable.of(chain(self, names))
         for name, number in zip(names, self._search(names), strict=True):
             if number >= 0:
                 raise DataError(f"the name {name!r} exists already; leave it out")
         key, added = self._keys(), self.of(names)
-        new_keys = (_sort_key(names[number]) for number in added.order)
+        new_keys = (sort_key(names[number]) for number in added.order)
         places = [bisect_left(self.order, new_key, key=key) for new_key in new_keys]
-        return type(self)(
+        return NameTable(
             np.concatenate([self.text, added.text]),
             np.concatenate([self.ends, added.ends + len(self.text)]),
             np.insert(self.order, places, added.order + np.int32(len(self))),
         )
 
-    def renamed(self, number: int, name: str) -> Self:
+    def renamed(self, number: int, name: str) -> "NameTable":
         """This table with another name for a number; the empty one removes the name. Takes a copy
         of the arrays."""
         if name and self.find(name) is not None:
             raise DataError(f"the name {name!r} exists already; choose another")
         start = int(self.ends[number - 1]) if number else 0
-        text, ends = _encoded([name])
+        text, ends = encoded([name])
         longer = int(ends[0]) - (int(self.ends[number]) - start)
         parts = [self.text[:start], text, self.text[self.ends[number] :]]
         order = self.order[self.order != number]
         if name:
-            place = bisect_left(order, _sort_key(name), key=self._keys())
+            place = bisect_left(order, sort_key(name), key=self._keys())
             order = np.insert(order, place, np.int32(number))
         moved = self.ends + np.where(np.arange(len(self)) >= number, longer, 0)
-        return type(self)(np.concatenate(parts), moved, order)
+        return NameTable(np.concatenate(parts), moved, order)
 
     def near(self, name: str) -> list[str]:
         """Up to three names that are most similar to `name`, best first: of all names in a small
         table, undecoded because this is fast; in a large table of the neighbours of `name`."""
-        if len(self) <= _MAX_COMPARED_NAMES:
+        if len(self) <= MAX_COMPARED_NAMES:
             text = self.text.tobytes().lower()
             known = [text[start:end] for start, end in self._spans()]
             return list(filter(None, self.names(most_similar(name, known))))
-        place = bisect_left(self.order, _sort_key(name), key=self._keys())
+        place = bisect_left(self.order, sort_key(name), key=self._keys())
         neighbours = self.names(self.order[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS])
         places = most_similar(name, [neighbour.casefold() for neighbour in neighbours])
         return [neighbours[place] for place in places]
@@ -164,7 +164,7 @@ class NameTable:
     def _search(self, names: Iterable[str]) -> list[int]:
         """The number of each name by binary search; -1 for an unknown name."""
         key, found = self._keys(), []
-        for wanted in map(_sort_key, names):
+        for wanted in map(sort_key, names):
             place = bisect_left(self.order, wanted, key=key)
             known = place < len(self.order) and key(self.order[place]) == wanted
             found.append(int(self.order[place]) if known else -1)
@@ -172,7 +172,7 @@ class NameTable:
 
     def _keys(self) -> Callable[[int], tuple[str, str]]:
         """The sort key of a number; a name is decoded once."""
-        return cache(lambda number: _sort_key(self.name(number)))
+        return cache(lambda number: sort_key(self.name(number)))
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Start and end of each name in `text`."""
@@ -231,8 +231,8 @@ class MappedNames(Names):
         )
 
 
-def _sort_key(name: str) -> tuple[str, str]:
-    """Names that differ only in case are neighbours in sorted order."""
+def sort_key(name: str) -> tuple[str, str]:
+    """The key of the sorted order: names that differ only in case are neighbours."""
     return name.casefold(), name
 
 
@@ -257,7 +257,7 @@ def require_fit(fits: bool, otherwise: str) -> None:
         raise DamagedFile(f"stored arrays do not fit together: {otherwise}; restore the file")
 
 
-def _encoded(names: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def encoded(names: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """`text` (b,) and `ends` (n,) of n names."""
     try:
         pieces = [name.encode() for name in names]
@@ -265,6 +265,13 @@ def _encoded(names: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]
         raise DataError(f"the name {error.object!r} is not valid Unicode; rename it") from error
     ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
     return np.frombuffer(b"".join(pieces), dtype=np.uint8), ends
+
+
+def decoded_names(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
+    """The inverse of `encoded`."""
+    whole, bounds = text.tobytes(), [0, *ends.tolist()]
+    require_fit(bounds == sorted(bounds) and bounds[-1] == len(whole), "the ends of names")
+    return [_decoded(whole[start:end]) for start, end in pairwise(bounds)]
 
 
 def _decoded(text: bytes) -> str:

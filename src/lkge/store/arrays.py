@@ -1,7 +1,8 @@
-"""Files of named arrays in the safetensors format: written in pieces, read by memory mapping.
+"""Files of named arrays in the safetensors format, written in pieces; `array_files` reads them.
 
 A file is the length of its header (8 bytes, little-endian), the header in JSON, padded with blanks,
-and the arrays without gaps, those of wide numbers first, so that every number lies aligned.
+and the arrays without gaps, those of wide numbers first, so that every number lies aligned. The
+last array, `block_checksums`, has the CRC-32 of each block of 4096 bytes of the others.
 """
 
 import hashlib
@@ -9,6 +10,8 @@ import json
 import math
 import mmap
 import os
+import zlib
+from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,10 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.documents import parse_json
 from lkge.data.files import as_run_error
-from lkge.data.reading import open_regular
-from lkge.errors import DamagedFile
 from lkge.store.records import FileChecksum
 
 NUMBERS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
@@ -30,8 +30,10 @@ DTYPES = {f"{kind[0].upper()}{8 * int(kind[1])}": np.dtype(f"<{kind}") for kind 
 DTYPES["BOOL"] = np.dtype(np.bool_)
 CODES = {dtype: code for code, dtype in DTYPES.items()}
 
-METADATA = "__metadata__"
 ALIGNMENT = 64
+CHECKSUMS = "block_checksums"
+BLOCK = 4096
+"""Bytes that have a checksum of their own."""
 PIECE = 1 << 22
 """Bytes of an array that are in memory at a time while it is written, approximately."""
 
@@ -87,116 +89,107 @@ Array = NDArray[Any] | Patched
 Arrays = Mapping[str, Array]
 
 
-def taken(array: Array, rows: NDArray[np.int64]) -> NDArray[Any]:
+def taken(table: Array, rows: NDArray[np.int64]) -> NDArray[Any]:
     """Some rows of an array, ascending. Of a mapped one, only a piece is in memory at a time."""
-    if isinstance(array, Patched):
-        return array.take(rows)
-    result = np.empty((len(rows), *array.shape[1:]), array.dtype)
-    for start, piece in _slices(array):
+    if isinstance(table, Patched):
+        return table.take(rows)
+    result = np.empty((len(rows), *table.shape[1:]), table.dtype)
+    for start, piece in _slices(table):
         first, last = np.searchsorted(rows, [start, start + len(piece)])
         if first < last:
             result[first:last] = piece[rows[first:last] - start]
-            _release(piece)
+            release(piece)
     return result
 
 
-def write_arrays(path: Path, arrays: Arrays) -> FileChecksum:
-    """Write named arrays to a new file, piece by piece, and wait until it is on the disk."""
+def write_arrays(path: Path, arrays: Arrays, *, checksums: bool = True) -> FileChecksum:
+    """Write named arrays to a new file, piece by piece, and wait until it is on the disk.
+
+    The SHA-256 is that of the header and of the block checksums, so it covers every byte; a file
+    without block checksums has none.
+    """
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-    digest, size = hashlib.sha256(), 0
+    ordered = {name: arrays[name] for name in names}
+    head = _header(ordered, checksums)
+    blocks, size = _BlockChecksums(), len(head)
     with as_run_error(path), path.open("xb") as file:
-        for piece in _file_pieces({name: arrays[name] for name in names}):
+        file.write(head)
+        for piece in _data_pieces(ordered):
             file.write(piece)
-            digest.update(piece)
             size += len(piece)
+            if checksums:
+                blocks.add(piece)
+        last = blocks.ended() if checksums else b""
+        file.write(last)
         file.flush()
         os.fsync(file.fileno())
-    return FileChecksum(digest.hexdigest(), size)
+    return FileChecksum(hashlib.sha256(head + last).hexdigest(), size + len(last))
 
 
-def checksum_of(path: Path) -> FileChecksum:
-    """The checksum of a file; all of it is read."""
-    with open_regular(path, follow=False) as file:
-        return FileChecksum(hashlib.file_digest(file, "sha256").hexdigest(), file.tell())
+class _BlockChecksums:
+    """The CRC-32 of each block of a stream, as bytes."""
+
+    def __init__(self) -> None:
+        self._open, self._done = b"", array("I")
+
+    def add(self, piece: bytes) -> None:
+        """The stream goes on."""
+        first = -len(self._open) % BLOCK
+        if len(piece) < first or (first == 0 and not self._open and len(piece) < BLOCK):
+            self._open += piece
+            return
+        if first:
+            self._done.append(zlib.crc32(self._open + piece[:first]))
+        view, whole = memoryview(piece)[first:], (len(piece) - first) // BLOCK * BLOCK
+        self._done.extend(zlib.crc32(view[at : at + BLOCK]) for at in range(0, whole, BLOCK))
+        self._open = bytes(view[whole:])
+
+    def ended(self) -> bytes:
+        """The checksums; the last block may be shorter."""
+        if self._open:
+            self._done.append(zlib.crc32(self._open))
+        return np.array(self._done, dtype="<u4").tobytes()
 
 
-def mapped(path: Path) -> dict[str, NDArray[Any]]:
-    """The named arrays of a file, memory-mapped; they must not be changed."""
-    try:
-        with open_regular(path, follow=False) as file:
-            content: NDArray[np.uint8] = np.asarray(np.memmap(file, dtype=np.uint8, mode="c"))
-    except OSError as error:
-        raise DamagedFile(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise DamagedFile(f"{path}: damaged, it is empty; restore it") from error
-    try:
-        header, data = _parts(content)
-        entries = {name: _entry(header[name]) for name in header if name != METADATA}
-        spans = sorted((start, stop) for start, stop, *_ in entries.values())
-        size = len(data)
-        if any(one[1] != next_[0] for one, next_ in pairwise([(0, 0), *spans, (size, size)])):
-            raise ValueError(f"its arrays do not fill its {size} bytes")
-        return {
-            name: data[start:stop].view(dtype).reshape(shape)
-            for name, (start, stop, dtype, shape) in entries.items()
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(f"{path}: damaged, not a file of arrays: {error}; restore it") from error
-
-
-def _parts(content: NDArray[np.uint8]) -> tuple[dict[str, Any], NDArray[np.uint8]]:
-    """The header of a file, and the bytes of its arrays."""
-    length = int.from_bytes(content[:8].tobytes(), "little")
-    if 8 + length > len(content):
-        raise ValueError(f"a header of {length} bytes in {len(content)}")
-    header = parse_json(content[8 : 8 + length].tobytes())
-    if not isinstance(header, dict):
-        raise TypeError("the header is not a JSON object")
-    return header, content[8 + length :]
-
-
-def _entry(tree: Mapping[str, Any]) -> tuple[int, int, np.dtype[Any], tuple[int, ...]]:
-    """Where the bytes of an array start and stop behind the header, its type and its shape."""
-    start, stop = tree["data_offsets"]
-    dtype, shape = DTYPES[tree["dtype"]], tuple(tree["shape"])
-    if not all(type(number) is int and number >= 0 for number in (start, stop, *shape)):
-        raise TypeError("offsets and shapes must be whole numbers")
-    if stop - start != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"shape {shape} of {dtype} in {stop - start} bytes")
-    return start, stop, dtype, shape
-
-
-def _file_pieces(arrays: Arrays) -> Iterator[bytes]:
-    """All bytes of a file, in order."""
-    sizes = [math.prod(array.shape) * array.dtype.itemsize for array in arrays.values()]
+def _header(arrays: Arrays, checksums: bool) -> bytes:
+    """The beginning of a file, up to the arrays."""
+    sizes = [math.prod(table.shape) * table.dtype.itemsize for table in arrays.values()]
     spans = pairwise(accumulate(sizes, initial=0))
     header = {}
-    for (name, array), span in zip(arrays.items(), spans, strict=True):
-        code = CODES[array.dtype.newbyteorder("<")]
-        header[name] = {"dtype": code, "shape": array.shape, "data_offsets": span}
+    for (name, table), span in zip(arrays.items(), spans, strict=True):
+        code = CODES[table.dtype.newbyteorder("<")]
+        header[name] = {"dtype": code, "shape": table.shape, "data_offsets": span}
+    if checksums:
+        size, blocks = sum(sizes), -(-sum(sizes) // BLOCK)
+        span = (size, size + 4 * blocks)
+        header[CHECKSUMS] = {"dtype": "U32", "shape": (blocks,), "data_offsets": span}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    yield len(text).to_bytes(8, "little") + text
-    for array in arrays.values():
-        little = array.dtype.newbyteorder("<")
-        for rows in _row_pieces(array):
+    return len(text).to_bytes(8, "little") + text
+
+
+def _data_pieces(arrays: Arrays) -> Iterator[bytes]:
+    """The bytes of all arrays, in order."""
+    for each in arrays.values():
+        little = each.dtype.newbyteorder("<")
+        for rows in _row_pieces(each):
             yield rows.astype(little, copy=False).tobytes()
 
 
-def _row_pieces(array: Array) -> Iterator[NDArray[Any]]:
+def _row_pieces(table: Array) -> Iterator[NDArray[Any]]:
     """An array in order, some rows at a time."""
-    if isinstance(array, Patched):
-        for start, rows in _slices(array.base):
-            first, last = np.searchsorted(array.rows, [start, start + len(rows)])
+    if isinstance(table, Patched):
+        for start, rows in _slices(table.base):
+            first, last = np.searchsorted(table.rows, [start, start + len(rows)])
             piece = rows.copy()
-            piece[array.rows[first:last] - start] = array.values[first:last]
+            piece[table.rows[first:last] - start] = table.values[first:last]
             yield piece
-            _release(rows)
-        yield from _row_pieces(array.appended)
+            release(rows)
+        yield from _row_pieces(table.appended)
         return
-    for _, rows in _slices(np.atleast_1d(array)):
+    for _, rows in _slices(np.atleast_1d(table)):
         yield rows
-        _release(rows)
+        release(rows)
 
 
 def _slices(table: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -205,7 +198,7 @@ def _slices(table: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     return ((start, table[start : start + step]) for start in range(0, len(table), step))
 
 
-def _release(rows: NDArray[Any]) -> None:
+def release(rows: NDArray[Any]) -> None:
     """Release the memory of rows of a mapped file; an access reads them again."""
     owner: Any = rows
     while isinstance(owner, np.ndarray):

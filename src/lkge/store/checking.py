@@ -1,35 +1,42 @@
-"""Find all damage in a store by reading every byte, and repair the store.
+"""Find all damage in a store by reading every byte; `lkge.store.repairing` repairs it.
 
-A file is damaged if its checksum differs, or if an offset or id in its arrays is out of range.
+A file is damaged if a checksum differs, or if an offset or id in its arrays is out of range.
 """
 
 import dataclasses
-import os
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.files import LEFTOVER, as_run_error, sync_folder
+from lkge.data.files import LEFTOVER
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames, require_fit, stored_array
 from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
-from lkge.store import records, versions
-from lkge.store.arrays import checksum_of, mapped
+from lkge.store import log, versions
+from lkge.store.array_files import ArrayFile
+from lkge.store.composed import known_of, names_of
 from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.inbox import FactBatch, read_batch
-from lkge.store.records import VersionRecord, read_record, write_record
+from lkge.store.overlay import overlaid
+from lkge.store.reader import as_damage
+from lkge.store.records import PLAIN_NAME, File, Manifest, VersionRecord, read_record, to_json
 from lkge.store.skipped import SKIPPED
-from lkge.store.tags import TAGS, write_tags
-from lkge.store.versions import BATCH, DAMAGED, MANIFEST, STORE, Store
+from lkge.store.tags import TAGS
+from lkge.store.verified import note_verified, verified
+from lkge.store.versions import BATCH, STORE, Store
+
+NOTED_BYTES = 1 << 28
+"""What is verified is remembered after so many bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Damage:
-    """A file or folder, what is wrong with it, and the version that it belongs to, if any."""
+    """A file, what is wrong with it, and the version that wrote it, if any."""
 
     path: str
     reason: str
@@ -37,46 +44,78 @@ class Damage:
 
 
 def check(store: Store) -> list[Damage]:
-    """All damage, by the digest of every file and by whether its content makes sense.
+    """All damage, by the checksum of every file and by whether its content makes sense.
 
     What a crash left unfinished is no damage: nobody reads it, and the next writer removes it.
-    Neither is what a writer at work prunes or learns in the meantime.
+    Neither is what a writer at work prunes or learns in the meantime. If this is stopped, the next
+    call goes on with the files that were not read.
     """
-    versions, batches = store.versions(), store.batch_numbers()
-    known = {store.folder_of(version).name for version in versions}
-    waiting = {store.batch_file(number).name for number in batches}
-    return [
+    numbers, batches = store.versions(), store.batch_numbers()
+    manifests, damaged = manifests_of(store, numbers)
+    found = [
         *_root_damage(store),
-        *_strays(store.folder_of_versions, known, "not a version"),
-        *(damage for version in versions for damage in _version_damage(store, version)),
-        *_strays(store.inbox, waiting, "not a batch"),
+        *_strays(store.folder_of_versions, _names_of_versions(numbers), "not a version"),
+        *damaged,
+        *_lost_manifests(store, manifests),
+        *_strays(store.data, filter(PLAIN_NAME.fullmatch, _listed(store.data)), "not of a version"),
+        *(log_damage(store, manifests) if not store.is_old else ()),
+        *_files_damage(store, manifests),
+        *_strays(store.inbox, {store.batch_file(number).name for number in batches}, "not a batch"),
         *(damage for number in batches for damage in _batch_damage(store, number)),
     ]
+    _remember(store, manifests, found)
+    return found
 
 
-def repair(store: Store) -> list[str]:
-    """Set aside what is damaged, so that the store goes on; what was done, in words.
-
-    Versions newer than the last whole one are to be learned again: their batches, which each of
-    them keeps, go back into the inbox. Only for who holds the writer's lock.
-    """
-    damages = check(store)
-    spoilt = {damage.version for damage in damages if _spoils(store, damage)}
-    whole = [version for version in store.versions() if version not in spoilt]
-    if not whole:
-        raise DamagedFile(f"{store.folder}: no version is whole; restore the folder from a backup")
-    done: list[str] = []
-    for version in sorted(set(store.versions()) - set(whole)):
-        if version > whole[-1]:
-            done += _take_back(store, version)
-        done.append(_set_aside(store, store.folder_of(version)))
-    for damage in damages:
-        if damage.version not in spoilt:
-            done += _mend(store, damage, whole[-1])
-    return done + list(_mend_tags(store))
+def manifests_of(store: Store, numbers: Iterable[int]) -> tuple[dict[int, Manifest], list[Damage]]:
+    """The manifests that can be read, and the damage of the others."""
+    manifests, damaged = {}, []
+    for version in numbers:
+        try:
+            manifests[version] = store.manifest(version)
+        except NewerFormat:
+            raise
+        except RunError as error:
+            path = store.manifest_file(version)
+            if path.exists() or path.parent != store.folder_of_versions:
+                damaged.append(_damage(path, error, version))
+    return manifests, damaged
 
 
-# Finding
+def _lost_manifests(store: Store, manifests: Mapping[int, Manifest]) -> Iterator[Damage]:
+    """Versions behind the newest one that took their batch from the inbox and are not there."""
+    newest = max(store.versions(), default=-1)
+    if newest not in manifests or store.is_old:
+        return
+    for path in sorted(store.data.glob(f"*-{BATCH}.json")):
+        if PLAIN_NAME.fullmatch(path.name) and (version := version_of(path.name)) > newest:
+            with suppress(RunError):
+                number = read_record(path, FactBatch).number
+                taken = not store.batch_file(number).exists() and number not in store.skipped
+                if taken and number > manifests[newest].last_batch:
+                    yield Damage(str(store.manifest_file(version)), "missing", version)
+
+
+def files_of(manifests: Mapping[int, Manifest]) -> dict[str, tuple[str, File]]:
+    """All files that manifests name, each once: its kind and checksum by name."""
+    return {
+        file.name: (kind, file)
+        for manifest in manifests.values()
+        for kind, files in manifest.files.items()
+        for file in files
+    }
+
+
+def _remember(store: Store, manifests: Mapping[int, Manifest], found: Iterable[Damage]) -> None:
+    """The newest version without damage is the last verified one; nothing is left to go on with."""
+    if store.is_old:
+        return
+    bad = {Path(damage.path).name for damage in found}
+    sound = [v for v, manifest in manifests.items() if not bad & manifest.names]
+    try:
+        note_verified(store.folder, max(sound, default=verified(store.folder).version))
+    except RunError:
+        return  # a folder that cannot be written is verified all the same
 
 
 def _root_damage(store: Store) -> Iterator[Damage]:
@@ -97,54 +136,106 @@ def _tag_damage(store: Store) -> Iterator[Damage]:
     path = store.folder / TAGS
     try:
         for name, version in store.tags.items():
-            if not store.folder_of(version).exists():
+            if not store.manifest_file(version).exists():
                 yield Damage(str(path), f"the tag {name!r} names version {version}: not there")
     except LkgeError as error:
         yield _damage(path, error)
 
 
-def _version_damage(store: Store, version: int) -> list[Damage]:
-    folder = store.folder_of(version)
+def log_damage(store: Store, manifests: Mapping[int, Manifest]) -> Iterator[Damage]:
+    """Whether the log has the line of each version where its manifest says."""
+    if not manifests:
+        return
+    path = store.log_file
     try:
-        manifest = store.manifest(version)
-    except NewerFormat:
-        raise
+        content = path.read_bytes()
+        positions = log.positions(content)
+        for version, manifest in manifests.items():
+            line = positions.get(version)
+            if line is None or line[0] != manifest.log or not _same(line[1], manifest.record):
+                raise DamagedFile(f"{path}: it does not have the line of version {version}")
+    except OSError as error:
+        yield Damage(str(path), "missing" if not path.exists() else str(error.strerror))
     except RunError as error:
-        found = [_damage(folder / MANIFEST, error, version)]
-    else:
-        named, record = manifest.files, manifest.log[-1]
-        found = [
-            *_strays(folder, {MANIFEST, *named}, "not named by the manifest", version),
-            *(d for name in named for d in _file_damage(folder / name, named[name], record)),
-        ]
-    return found if folder.exists() else []
+        yield _damage(path, error)
 
 
-def _file_damage(
-    path: Path, expected: records.FileChecksum, record: VersionRecord
+def _same(one: VersionRecord, other: VersionRecord) -> bool:
+    """Whether two records are equal; nan is equal to itself."""
+    return to_json(one) == to_json(other)
+
+
+def _files_damage(store: Store, manifests: Mapping[int, Manifest]) -> Iterator[Damage]:
+    """Every file by its checksums, and then the arrays of the longest chains of files."""
+    last, done = verified(store.folder).version, set(verified(store.folder).files)
+    harmed, read = set[str](), 0
+    for name, (kind, file) in sorted(files_of(manifests).items()):
+        if name in done and store.path_of(file).exists():
+            continue
+        reason = broken(store.path_of(file), kind, file, store.is_old)
+        if reason and _is_named(store, name):
+            harmed.add(name)
+            yield Damage(str(store.path_of(file)), reason, version_of(name))
+        done.add(name)
+        read += file.bytes
+        if read > NOTED_BYTES and not harmed and not store.is_old:
+            read = 0
+            note_verified(store.folder, last, tuple(sorted(done)))
+    for manifest in manifests.values():
+        for kind, files in manifest.files.items():
+            if kind != BATCH and not harmed & {each.name for each in files}:
+                is_longest = not any(
+                    _is_longer(other.files.get(kind, ()), files) for other in manifests.values()
+                )
+                if is_longest:
+                    yield from _inconsistency(store, kind, files, manifest.record)
+
+
+def _is_longer(other: tuple[File, ...], files: tuple[File, ...]) -> bool:
+    return len(other) > len(files) and other[0] == files[0]
+
+
+def _inconsistency(
+    store: Store, kind: str, files: tuple[File, ...], record: VersionRecord
 ) -> Iterator[Damage]:
-    reason = _broken_checksum(path, expected)
-    if reason:
-        yield Damage(str(path), reason, record.version)
-    elif path.name != BATCH:
-        try:
-            _require_consistent(path.name, mapped(path), record)
-        except RunError as error:
-            yield _damage(path, error, record.version)
+    """Whether the arrays of a kind make sense in a version."""
+    try:
+        opened = [ArrayFile(store.path_of(file)) for file in files]
+        with as_damage(store.path_of(files[0])):
+            _require_consistent(kind, opened, record)
+    except RunError as error:
+        if _is_named(store, files[0].name):
+            yield _damage(store.path_of(files[0]), error, record.version)
 
 
-def _broken_checksum(path: Path, expected: records.FileChecksum) -> str | None:
+def version_of(name: str) -> int:
+    """The version that wrote a file."""
+    return int(name.partition("-")[0])
+
+
+def _is_named(store: Store, name: str) -> bool:
+    """Whether a manifest still names a file; a writer may prune or compact meanwhile."""
+    return name in files_of(manifests_of(store, store.versions())[0])
+
+
+def broken(path: Path, kind: str, file: File, old: bool = False) -> str | None:
     """In which way a file is not what it must be."""
     try:
-        size = path.stat().st_size
-        if size != expected.bytes:
-            wrong = "truncated" if size < expected.bytes else "too long"
-            return f"{wrong}: {size} of {expected.bytes} bytes"
-        return None if checksum_of(path) == expected else "its digest differs"
+        size = path.lstat().st_size
+        if size != file.bytes:
+            wrong = "truncated" if size < file.bytes else "too long"
+            return f"{wrong}: {size} of {file.bytes} bytes"
+        if kind == BATCH:
+            same = hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
+            return None if same else "its digest differs"
+        ArrayFile(path, file, old=old).verify()
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
+    except DamagedFile as error:
+        return str(error).removeprefix(f"{path}: ")
+    return None
 
 
 def _batch_damage(store: Store, number: int) -> Iterator[Damage]:
@@ -155,13 +246,22 @@ def _batch_damage(store: Store, number: int) -> Iterator[Damage]:
             yield _damage(store.batch_file(number), error)
 
 
-def _strays(
-    folder: Path, known: Iterable[str], reason: str, version: int | None = None
-) -> Iterator[Damage]:
+def _names_of_versions(numbers: Iterable[int]) -> set[str]:
+    """What may be in the folder of versions: manifests, and the folders of old formats; a
+    migration that was stopped leaves both."""
+    return {name for number in numbers for name in (f"{number:06d}", f"{number:06d}.json")}
+
+
+def _listed(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def _strays(folder: Path, known: Iterable[str], reason: str) -> Iterator[Damage]:
     """All in a folder that is not known and not merely unfinished."""
+    known = set(known)
     for path in sorted(folder.iterdir() if folder.is_dir() else ()):
         if path.name not in known and not path.match(LEFTOVER):
-            yield Damage(str(path), reason, version)
+            yield Damage(str(path), reason)
 
 
 def _damage(path: Path, error: Exception, version: int | None = None) -> Damage:
@@ -175,16 +275,18 @@ def _damage(path: Path, error: Exception, version: int | None = None) -> Damage:
 Columns = Mapping[str, NDArray[Any]]
 
 
-def _require_consistent(file: str, arrays: Columns, record: VersionRecord) -> None:
-    """DamagedFile if the arrays of a file contradict themselves or the version's totals."""
-    file = versions.OLD_FILES.get(file, file)
-    if file == versions.NAMES:
-        _require_names(MappedNames.from_arrays(arrays), record)
-    elif file == versions.KNOWN:
-        _require_answers(KnownFacts.from_arrays(arrays), record)
-    elif file == versions.HOLD_OUT_FILE:
+def _require_consistent(kind: str, files: list[ArrayFile], record: VersionRecord) -> None:
+    """DamagedFile if the arrays of a kind contradict themselves or the version's totals."""
+    if kind == versions.NAMES:
+        _require_names(names_of(files), record)
+        return
+    if kind == versions.KNOWN:
+        _require_answers(known_of(files), record)
+        return
+    arrays = overlaid(files[0], [each.arrays for each in files[1:]])
+    if kind == versions.HOLD_OUT_FILE:
         _require_hold_out(arrays, record)
-    elif file in (versions.MODEL, versions.INFERENCE):
+    elif kind in (versions.MODEL, versions.INFERENCE):
         _require_rows(arrays, record)
 
 
@@ -247,89 +349,3 @@ def _require_ids(kind: str, ids: NDArray[Any], count: int) -> None:
 
 def _ascend(values: NDArray[Any]) -> bool:
     return bool((values[1:] > values[:-1]).all())
-
-
-# Repairing
-
-
-def _spoils(store: Store, damage: Damage) -> bool:
-    """Whether a damage makes its version unfit to be opened."""
-    if damage.version is None:
-        return False
-    name = Path(damage.path).name
-    return name == MANIFEST or (name != BATCH and name in store.manifest(damage.version).files)
-
-
-def _take_back(store: Store, version: int) -> Iterator[str]:
-    """Put the batch of a version back into the inbox."""
-    path = store.folder_of(version) / BATCH
-    try:
-        batch = read_record(path, FactBatch)
-    except RunError:
-        try:
-            kind = store.manifest(version).log[-1].kind
-            has_learned = path.exists() or kind in records.WITH_BATCH
-        except RunError:
-            has_learned = True
-        if has_learned:
-            yield f"{path}: the batch of version {version} is lost; add its facts again"
-        return
-    target = store.batch_file(batch.number)
-    if not target.exists():
-        write_record(target, batch)
-    yield f"{target}: batch {batch.number} is to be learned again"
-
-
-def _mend(store: Store, damage: Damage, newest: int) -> Iterator[str]:
-    """Mend what does not make a version unfit."""
-    path = Path(damage.path)
-    if path == store.folder / STORE:
-        yield _written_anew(store, newest)
-        return
-    if path == store.folder / TAGS:
-        return  # `_mend_tags` comes last
-    if damage.version is not None and path.name == BATCH:
-        manifest = store.manifest(damage.version)
-        files = {name: each for name, each in manifest.files.items() if name != BATCH}
-        write_record(path.with_name(MANIFEST), dataclasses.replace(manifest, files=files))
-        yield f"{path}: no longer named by the manifest"
-    if path.exists():
-        lost = path in map(store.batch_file, store.batch_numbers())
-        yield _set_aside(store, path) + ("; add its facts again" if lost else "")
-
-
-def _mend_tags(store: Store) -> Iterator[str]:
-    """Drop the tags of versions that are not there; set the file aside if it cannot be read."""
-    path = store.folder / TAGS
-    try:
-        tags = store.tags
-    except RunError:
-        yield _set_aside(store, path) + "; tag the versions again"
-        return
-    kept = {name: number for name, number in tags.items() if store.folder_of(number).exists()}
-    if kept != tags:
-        write_tags(store.folder, kept)
-    for name in tags.keys() - kept.keys():
-        yield f"{path}: the tag {name!r} of version {tags[name]} is dropped; the version is gone"
-
-
-def _written_anew(store: Store, version: int) -> str:
-    """Write `store.json` from what a version knows of it."""
-    manifest = store.manifest(version)
-    record = manifest.log[-1]
-    options = records.Options(known=record.known_facts > 0 or record.entities == 0)
-    store.write_root(manifest.config, options)
-    return f"{store.folder / STORE}: written anew, with `keep` = {options.keep}"
-
-
-def _set_aside(store: Store, path: Path) -> str:
-    """Move a file or folder to where nobody reads it."""
-    folder = store.folder / DAMAGED
-    with as_run_error(folder):
-        folder.mkdir(exist_ok=True)
-        names = (path.name + (f".{number}" if number else "") for number in count())
-        target = next(folder / name for name in names if not (folder / name).exists())
-        os.replace(path, target)
-        sync_folder(folder)
-        sync_folder(path.parent)
-    return f"{path}: damaged, set aside as {target}"

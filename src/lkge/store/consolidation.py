@@ -5,7 +5,6 @@ consolidation takes that back. It is a version of its own: the new facts are ans
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +28,7 @@ def epochs_due(reader: Reader) -> int:
     if not reader.store.options.known:
         return 0
     method = method_named(reader.config.method.name)(reader.config)
-    return method.consolidation_epochs(facts_since_last(reader.log), reader.num_facts)
-
-
-def facts_since_last(log: Sequence[VersionRecord]) -> int:
-    """New facts since all known facts were trained on: by a consolidation, by the first batch, or
-    by a batch that was large beside what was known."""
-    total = 0
-    for record in reversed(log):
-        if record.full or record.kind == records.INIT:
-            break
-        total += record.facts
-    return total
+    return method.consolidation_epochs(reader.manifest.facts_since_consolidation, reader.num_facts)
 
 
 def empty_batch(reader: Reader) -> FactBatch:

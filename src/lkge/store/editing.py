@@ -7,6 +7,7 @@ name makes a new entity with a new row.
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from lkge.data.snapshots import Facts
 from lkge.errors import DataError, SettingsError
 from lkge.provenance import provenance
 from lkge.store import records, versions
-from lkge.store.arrays import Arrays
+from lkge.store.composed import changed_names
+from lkge.store.content import Content
 from lkge.store.edits import MERGE, REMOVE, RENAME, RENAME_RELATION, Edit
 from lkge.store.inbox import FactBatch
 from lkge.store.reader import Reader
@@ -101,9 +103,9 @@ def split_edit(
 
 def version_with_names(
     reader: Reader, batch: FactBatch, names: MappedNames
-) -> tuple[dict[str, Arrays], records.Manifest]:
-    """The files and the manifest of the next version, where an edit changes names only: no fact
-    comes or goes, nothing is trained, and every row stays as it is."""
+) -> tuple[dict[str, Content], records.Manifest]:
+    """The content and the manifest of the next version, where an edit changes names only: no fact
+    comes or goes, nothing is trained, and the other files stay."""
     record = dataclasses.replace(
         reader.record,
         version=reader.version + 1,
@@ -127,14 +129,9 @@ def version_with_names(
         source=batch.source,
         batch=batch.number,
     )
-    manifest = dataclasses.replace(
-        reader.manifest,
-        version=record.version,
-        last_batch=batch.number,
-        provenance=provenance(),
-        log=(*reader.log, record),
-    )
-    return {**reader.files(), versions.NAMES: names.arrays()}, manifest
+    manifest = reader.manifest.next(record, last_batch=batch.number, provenance=provenance())
+    verify = partial(reader.verify, versions.NAMES)
+    return {versions.NAMES: changed_names(reader.names, names, verify)}, manifest
 
 
 def _moved(reader: Reader, facts: Facts, entity: int, to: str) -> list[Triple]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -12,9 +11,10 @@ from lkge.config import RunConfig
 from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
 from lkge.errors import DataError, RunError, SettingsError
-from lkge.store.arrays import Arrays
 from lkge.store.checking import Damage, check
+from lkge.store.compaction import compact, verify_version
 from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
+from lkge.store.content import Content, compaction_due
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
 from lkge.store.export import export
@@ -25,6 +25,7 @@ from lkge.store.locks import writing
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import (
     ADD,
+    COMPACT,
     CONSOLIDATE,
     ROLLBACK,
     Manifest,
@@ -99,13 +100,34 @@ class LivingGraph:
     entities = _of_open_version(Reader.entities)
     neighbourhood = _of_open_version(Reader.neighbourhood)
 
-    def log(self) -> tuple[VersionRecord, ...]:
+    def log(self) -> Sequence[VersionRecord]:
         """What happened, version by version."""
         return self.reader.log
 
     def health(self) -> Health:
         """Whether the open version is as good as its baseline, with figures and the remedy."""
         return health(self.reader)
+
+    @property
+    def compaction_due(self) -> list[str]:
+        """The kinds of files whose changes should be written into new base files."""
+        return compaction_due(self.reader.manifest, self.store_config)
+
+    def compact(self) -> list[str]:
+        """Write the newest version without deltas, the content unchanged; the kinds of files that
+        were written."""
+        with writing(self.store, COMPACT):
+            self.store.tidy()
+            self.store.next_version()
+            self.refresh()
+            files = self.reader.manifest.files
+            return self._compact([kind for kind, each in files.items() if len(each) > 1])
+
+    def _compact(self, kinds: list[str]) -> list[str]:
+        if kinds:
+            compact(self.reader, kinds)
+            self.reader = open_reader(self.store.folder)
+        return kinds
 
     def check(self) -> list[Damage]:
         """Every file that is not as it was written."""
@@ -161,11 +183,12 @@ class LivingGraph:
         return epochs_due(self.reader) > 0
 
     def consolidate(self, listener: Listener = ignore) -> VersionRecord | None:
-        """Train on all known facts again if that is due; the line of the log."""
+        """Train on all known facts again if that is due, or compact if that is due; the line of
+        the log of a new version."""
         with writing(self.store, CONSOLIDATE, listener):
             self.store.tidy()
             self.refresh()
-            return self._consolidate(listener) if self.consolidation_due else None
+            return self._consolidate_or_compact(listener)
 
     def edit(
         self,
@@ -232,7 +255,9 @@ class LivingGraph:
             if waiting(self.store):
                 folder = self.store.folder
                 raise RunError(f"{folder}: facts wait to be learned; run: lkge add {folder}")
+            self.store.next_version()
             newest, target = open_reader(self.store.folder), open_reader(self.store.folder, version)
+            target.verify()
             _publish_again(target, newest)
         self.refresh()
         return self.reader.record
@@ -255,13 +280,20 @@ class LivingGraph:
         learned: list[VersionRecord] = []
         for batch in waiting(self.store):
             self.refresh()
-            if self.consolidation_due:
-                learned.append(self._consolidate(listener))
+            learned += filter(None, [self._consolidate_or_compact(listener)])
             learned.append(self._learn(batch, listener))
         self.refresh()
-        if consolidate and self.consolidation_due:
-            learned.append(self._consolidate(listener))
+        if consolidate:
+            learned += filter(None, [self._consolidate_or_compact(listener)])
         return learned
+
+    def _consolidate_or_compact(self, listener: Listener) -> VersionRecord | None:
+        """What is due; a consolidation writes all tables, so that nothing is left to compact."""
+        if self.consolidation_due:
+            verify_version(self.store, self.version)
+            return self._consolidate(listener)
+        self._compact(self.compaction_due)
+        return None
 
     def _consolidate(self, listener: Listener) -> VersionRecord:
         """Train on all known facts again; a version of its own."""
@@ -299,13 +331,13 @@ class LivingGraph:
     def _published(
         self,
         batch: int,
-        files: dict[str, Arrays],
+        files: Mapping[str, Content],
         manifest: Manifest,
         checkpoints: Checkpoints,
         listener: Listener,
     ) -> VersionRecord:
         """Publish a version; its batch leaves the inbox, 0 is none."""
-        self.store.publish(manifest.version, files, manifest)
+        self.store.publish(manifest.version, files, manifest, self.store_config)
         if batch:
             discard(self.store, batch)
         checkpoints.remove()
@@ -315,7 +347,7 @@ class LivingGraph:
 
     def _trained(
         self, update: Update, split: UpdateSplit, listener: Listener
-    ) -> tuple[dict[str, Arrays], Manifest]:
+    ) -> tuple[dict[str, Content], Manifest]:
         """Run an update; the kernels are compiled before the first one."""
         if not self._is_warm:
             warm_up(self.config, listener)
@@ -371,7 +403,6 @@ def _publish_again(target: Reader, newest: Reader) -> None:
         known_facts=old.known_facts,
         mrr_new=old.mrr_new,
         mrr_old=old.mrr_old,
-        row=old.row,
         removed=old.removed,
         candidates=old.candidates,
         drift=0.0,
@@ -380,10 +411,9 @@ def _publish_again(target: Reader, newest: Reader) -> None:
         causes=old.causes,
         **{name: getattr(old, name) for name in FIGURES},
     )
-    manifest = dataclasses.replace(
-        target.manifest,
-        version=newest.version + 1,
+    manifest = target.manifest.next(
+        record,
         last_batch=newest.manifest.last_batch,
-        log=(*newest.log, record),
+        facts_since_consolidation=newest.manifest.facts_since_consolidation,
     )
-    target.store.publish(manifest.version, target.files(), manifest)
+    target.store.publish(manifest.version, {}, manifest)

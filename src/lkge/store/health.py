@@ -68,7 +68,7 @@ def health(reader: Reader, name: str = "") -> Health:
     """The health of the version of a reader, from its record. Commands of the remedy have `name`
     for the graph; default: its folder."""
     record = reader.record
-    evaluated = [line.version for line in reader.log if line.row]
+    evaluated = [line.version for line in reader.log if line.by_age]
     drifts = [line.drift for line in reader.log if not math.isnan(line.drift)]
     shared = {f.name for f in dataclasses.fields(Health)} & record.__dict__.keys()
     return Health(

@@ -46,6 +46,7 @@ def accept(
 
     Any number of processes and threads may do so at once; the numbers of batches rise by one.
     """
+    store.require_writable()
     new, gone = _facts(added), _facts(retracted)
     if not new and not gone and edit is None:
         raise DataError("there is no fact to add or to retract; give at least one")

@@ -75,7 +75,7 @@ class InitialVersion:
             config=self.config.to_dict(),
             provenance=provenance.provenance(),
             calibration=UNKNOWN,
-            log=(record,),
+            record=record,
             updates=self.updates,
         )
 

@@ -16,7 +16,7 @@ from lkge.data.documents import parse_json
 from lkge.data.files import as_run_error, held
 from lkge.data.reading import read_regular
 from lkge.errors import StoreLocked
-from lkge.store.records import CONSOLIDATE, STRICT, from_json, now, to_json
+from lkge.store.records import COMPACT, CONSOLIDATE, STRICT, from_json, now, to_json
 from lkge.store.versions import WRITER_LOCK, Store
 from lkge.training.events import Listener, Waiting, ignore
 
@@ -42,11 +42,16 @@ class Holder:
 
 
 @contextmanager
-def writing(store: Store, command: str, listener: Listener = ignore) -> Iterator[None]:
-    """Hold the writer's lock of a store within the block; `command` is shown to other writers.
+def writing(
+    store: Store, command: str, listener: Listener = ignore, *, old: bool = False
+) -> Iterator[None]:
+    """Hold the writer's lock of a store within the block; `command` is shown to other writers. Only
+    who migrates may write to an `old` format.
 
     The system frees the lock as soon as the process has ended, however it ended.
     """
+    if not old:
+        store.require_writable()
     path, tries, said = store.folder / WRITER_LOCK, TRIES, False
     while tries:
         with held(path) as alone:
@@ -55,7 +60,7 @@ def writing(store: Store, command: str, listener: Listener = ignore) -> Iterator
                     yield
                 return
         holder = _holder(path)
-        if holder is None or holder.command != CONSOLIDATE:
+        if holder is None or holder.command not in (CONSOLIDATE, COMPACT):
             tries -= 1
         elif not said:
             listener(Waiting(str(holder)))

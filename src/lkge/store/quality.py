@@ -55,7 +55,6 @@ class Quality:
     says of them.
 
     mrr_new         MRR of the hold-out facts of this version
-    mrr_by_version  MRR of the hold-out facts of each version, by version
     candidates      entities that the facts of this version were ranked among
     residue_error   standard error of the mean 1/rank of the retracted facts
     """
@@ -70,7 +69,6 @@ class Quality:
     residue: Comparison
     residue_error: float
     mrr_new: float
-    mrr_by_version: dict[str, float]
     candidates: int
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -121,7 +119,6 @@ def measured(
         residue=compared(retracted.baseline, gone_now),
         residue_error=_error(gone_now[:, 0]),
         mrr_new=compared(now[~old], now[~old]).mrr,
-        mrr_by_version=_mean_by_version(hold_out.since, now[:, 0]),
         candidates=len(_sample(models[1], size)),
     )
 
@@ -220,10 +217,6 @@ def _values(
 def _sample(model: Ranker, size: int) -> NDArray[np.int64]:
     """The entities that facts are ranked among."""
     return stable_sample(model.num_entities, size if model.has_rows else model.num_entities)
-
-
-def _mean_by_version(since: NDArray[np.int32], values: NDArray[np.float64]) -> dict[str, float]:
-    return {str(version): float(values[since == version].mean()) for version in np.unique(since)}
 
 
 def _error(values: NDArray[np.float64]) -> float:

@@ -1,6 +1,7 @@
 """One version of a living graph, opened for queries. It never changes; threads may share it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,19 +14,20 @@ from torch.nn.functional import cosine_similarity
 from lkge.backends import backend_for
 from lkge.configure import from_tree
 from lkge.data.formats import Triple
-from lkge.data.known_facts import KnownFacts
-from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, inverse_of
-from lkge.errors import DataError
+from lkge.errors import DamagedFile, DataError
 from lkge.models.parameters import host, index, placed
 from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
 from lkge.store import versions
-from lkge.store.arrays import mapped
+from lkge.store.array_files import ArrayFile
 from lkge.store.calibration import UNKNOWN, Calibration
+from lkge.store.composed import known_of, names_of
 from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.judging import Judge
+from lkge.store.overlay import overlaid
 from lkge.store.records import Manifest, VersionRecord
+from lkge.store.subgraph import is_by_entity
 from lkge.store.versions import ENTITY, RELATION, Store
 from lkge.training.trainer import restored
 
@@ -81,24 +83,22 @@ class Reader:
         self.config = from_tree(self.manifest.config)
         saved = self.manifest.calibration
         self.calibration = saved if isinstance(saved, Calibration) else UNKNOWN
-        self._paths = {
-            versions.OLD_FILES.get(name, name): store.folder_of(version) / name
-            for name in self.manifest.files
-        }
-        self.names = MappedNames.from_arrays(self._mapped(versions.NAMES))
-        self.answers = KnownFacts.from_arrays(self._mapped(versions.KNOWN))
-        self.predictor = self._predictor().with_names(self.names)
+        self._files: dict[str, list[ArrayFile]] = store.opened(self.manifest)
+        with as_damage(store.manifest_file(version)):
+            self.names = names_of(self._files[versions.NAMES])
+            self.answers = known_of(self._files[versions.KNOWN])
+            self.predictor = self._predictor().with_names(self.names)
         self._judge = Judge(self.answers, self.calibration, store.options.known)
 
-    @property
-    def log(self) -> tuple[VersionRecord, ...]:
-        """The log up to this version."""
-        return self.manifest.log
+    @cached_property
+    def log(self) -> Sequence[VersionRecord]:
+        """The log up to this version; it is read when it is asked for."""
+        return self.store.log(self.manifest)
 
     @property
     def record(self) -> VersionRecord:
         """The line of the log for this version."""
-        return self.log[-1]
+        return self.manifest.record
 
     @property
     def num_entities(self) -> int:
@@ -123,26 +123,49 @@ class Reader:
     @cached_property
     def model_arrays(self) -> dict[str, NDArray[Any]]:
         """The tables of the model and the state of the method."""
-        return self._mapped(versions.MODEL)
+        return self.arrays(versions.MODEL)
 
     @cached_property
     def inference_arrays(self) -> dict[str, NDArray[Any]]:
         """The inference tables; empty if the predictor has no tables."""
-        return self._mapped(versions.INFERENCE) if versions.INFERENCE in self._paths else {}
+        return self.arrays(versions.INFERENCE) if versions.INFERENCE in self._files else {}
 
-    def files(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """All arrays of this version by file."""
-        return {name: self._mapped(name) for name in self._paths if name != versions.BATCH}
+    def arrays(self, kind: str) -> dict[str, NDArray[Any]]:
+        """All arrays of a kind, as if they were in one file."""
+        if kind in (versions.NAMES, versions.KNOWN):
+            return (self.names if kind == versions.NAMES else self.answers).arrays()
+        base, *deltas = self._files[kind]
+        return overlaid(base, [each.arrays for each in deltas])
+
+    def contents(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """All arrays by kind."""
+        return {kind: self.arrays(kind) for kind in self._files}
+
+    def verify(self, *kinds: str) -> None:
+        """Read all files, or those of some kinds; DamagedFile if a byte is not as written."""
+        for kind in kinds or self._files:
+            for file in self._files[kind]:
+                file.verify()
+
+    def verify_rows(self, kind: str, rows: Ids) -> None:
+        """The same for the blocks of some rows, ascending, of arrays by entity. Deltas and what is
+        no array by entity were verified before, or are now."""
+        for file in self._files.get(kind, ())[:1]:
+            for name, table in file.arrays.items():
+                if is_by_entity(name):
+                    file.verify_rows(name, rows[rows < len(table)])
+                else:
+                    file.verify_array(name)
 
     @cached_property
     def hold_out(self) -> HoldOut:
         """The hold-out set."""
-        return HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE))
+        return HoldOut.from_arrays(self.arrays(versions.HOLD_OUT_FILE))
 
     @cached_property
     def retracted(self) -> HoldOut:
         """The retracted facts that are still ranked."""
-        return HoldOut.from_arrays(self._mapped(versions.HOLD_OUT_FILE), RETRACTED)
+        return HoldOut.from_arrays(self.arrays(versions.HOLD_OUT_FILE), RETRACTED)
 
     def predict(
         self,
@@ -217,9 +240,8 @@ class Reader:
 
     def degree(self, ids: Ids) -> NDArray[np.int64]:
         """The number of known facts of each of these entities, as subject or object, (k,)."""
-        answers = self.answers
-        first, last = (np.searchsorted(answers.keys, (ids + after) << 32) for after in (0, 1))
-        return answers.offsets[last] - answers.offsets[first]
+        starts, stops = self.answers.spans_of(ids)
+        return stops - starts
 
     def age(self, ids: Ids) -> NDArray[np.int64]:
         """The version that added each of these entities, (k,)."""
@@ -263,9 +285,6 @@ class Reader:
             backend_for(backend, device),
         )
 
-    def _mapped(self, name: str) -> dict[str, NDArray[Any]]:
-        return mapped(self._paths[name])
-
 
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
     """The two tables of a predictor; None if it needs more than these."""
@@ -275,8 +294,18 @@ def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
 
 
 def open_reader(folder: Path | str, version: int | str | None = None) -> Reader:
-    """A version of the graph in `folder`, by number or tag; default: the newest complete one."""
+    """A version of the graph in `folder`, by number or tag; default: the newest that is whole. If
+    newer ones are damaged, a DamageWarning says so."""
     store = Store(Path(folder))
     if version is not None:
         return Reader(store, store.number_of(version))
-    return store.at_newest(lambda newest: Reader(store, newest))
+    return store.newest_of(lambda newest: Reader(store, newest), warn=True)
+
+
+@contextmanager
+def as_damage(path: Path) -> Iterator[None]:
+    """Raise what arrays that do not fit together lead to as a DamagedFile."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise DamagedFile(f"{path}: its arrays do not fit together: {error}") from error

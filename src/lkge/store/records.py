@@ -2,17 +2,22 @@
 
 Each record is a file or a part of a file: JSON with a checksum. Reading checks every field: its
 name, its type and that none is missing or unknown. A float that is nan is null in JSON.
+
+A file says which format a reader of it must know, and which one a writer. A later release that only
+adds what readers may ignore raises the format of writers alone: then this release reads, without
+the fields that it does not know, and does not write.
 """
 
+import dataclasses
 import json
 import math
 import re
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from lkge.data.files import as_run_error
@@ -21,12 +26,18 @@ from lkge.evaluation.results import nan_to_none
 from lkge.store.calibration import Calibration
 from lkge.training.checkpoint import read_checked_json, write_checked_json
 
-FORMAT = 2
-"""What is written. Format 1, of release 0.1, is read: it has other names (`OLD_FIELDS`)."""
+FORMAT = 3
+"""What is written, for readers and for writers."""
+OLD_FORMATS = (1, 2)
+"""What is read beside it. In format 1, of release 0.1, fields have other names (`OLD_FIELDS`)."""
 OLD_FIELDS = {"settings": "config", "lessons": "updates"}
-REMEDY = "`lkge check` finds all damage, `lkge check --repair` mends what can be mended"
+REMEDY = "`lkge verify` finds all damage, `lkge verify --repair` mends what can be mended"
 INIT, ADD, EDIT, ROLLBACK = "init", "add", "edit", "rollback"
 CONSOLIDATE, RELEARN = "consolidate", "relearn"
+LOST = "lost"
+"""The kind of a line of the log that was lost with a damaged file."""
+COMPACT = "compact"
+"""What a writer does without a new version."""
 NOTHING = "nothing"
 """The kind of a record that is no version: the batch had nothing new. It is in no log."""
 WITH_BATCH = (ADD, EDIT)
@@ -63,6 +74,10 @@ class StoreConfig:
     """Old entities that are sampled for the subgraph of an update, at least."""
     subgraph_entities_per_fact: Count = 3
     """Old entities that are sampled for each fact of a large update."""
+    compact_after: Annotated[float, Field(gt=0)] = 0.1
+    """Base files are written anew when the changes since are this share of their bytes."""
+    deltas_from_bytes: Count = 1 << 20
+    """Smaller base files are written anew by each version."""
     calibrate_after: Annotated[float, Field(ge=0)] = 0.01
     """Plausibility is calibrated again after so many new and retracted facts for each known one."""
     hold_out_facts: Count = 2_000
@@ -86,16 +101,42 @@ class StoreConfig:
     """Between two checkpoints of an update in training."""
 
 
-PLAIN_NAME = re.compile(r"[a-z_]+\.(safetensors|json)", re.ASCII)
-"""Names of files that a manifest may have: they stay in the folder of the version."""
+KINDS = ("model", "inference", "names", "known", "hold_out", "batch")
+"""The kinds of files of a version."""
+PLAIN_NAME = re.compile(
+    r"(?P<version>\d{6}|[1-9]\d{6,})-((model|inference|names|known|hold_out)-(base|delta)"
+    r"\.safetensors|batch\.json)",
+    re.ASCII,
+)
+"""Names of files that a manifest may have: they stay in their folder."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class FileChecksum:
-    """SHA-256 and number of bytes of a file."""
+    """Number of bytes of a file and a SHA-256: of all of it, or of the header and the block
+    checksums of a file of arrays."""
 
     sha256: str
-    bytes: int
+    bytes: Count
+
+
+@dataclass(frozen=True, config=STRICT)
+class File(FileChecksum):
+    """A file that a manifest names."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not PLAIN_NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} is not the name of a file of a version")
+
+
+@dataclass(frozen=True, config=STRICT)
+class LogPosition:
+    """How many bytes of the log belong to a version, and the checksum of its last line."""
+
+    bytes: Count = 0
+    checksum: str = ""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -134,7 +175,6 @@ class VersionRecord:
     entities, relations, known_facts   totals
     mrr_new             MRR of the hold-out facts of this batch
     mrr_old_before, mrr_old   MRR of older hold-out facts, under the last and under this version
-    row                 MRR of the hold-out facts of each version, by version
     candidates          entities that hold-out facts were ranked among
     full                whether all known facts were trained on, not new ones and a sample
     drift               mean of 1 - cosine over the `touched` old rows that changed
@@ -160,7 +200,6 @@ class VersionRecord:
     mrr_new: Number = math.nan
     mrr_old_before: Number = math.nan
     mrr_old: Number = math.nan
-    row: dict[str, Number] = field(default_factory=dict)
     candidates: int = 0
     full: bool = False
     drift: Number = math.nan
@@ -188,26 +227,44 @@ class VersionRecord:
 
 @dataclass(frozen=True, config=STRICT)
 class Manifest:
-    """A version: the last batch that was learned, settings, the calibration, checksums of
-    its files, the log up to this version, how many updates (or snapshots of a run) its model has
-    learned, how many facts changed since the calibration was fitted, and which code made it."""
+    """A version.
+
+    last_batch   the last batch that was learned
+    record       its line of the log
+    files        of each kind, the base file and then its deltas; a batch has one file
+    log          which part of the log is that of the version
+    updates      updates (or snapshots of a run) that its model has learned
+    facts_since_calibration     facts that changed since the calibration was fitted
+    facts_since_consolidation   new facts since all known facts were trained on
+    provenance   the code that made it
+    """
 
     version: int
     last_batch: int
     config: SavedConfig
     calibration: Calibration | OldCalibration
-    files: dict[str, FileChecksum] = field(default_factory=dict)
-    log: tuple[VersionRecord, ...] = ()
+    record: VersionRecord
+    files: dict[str, tuple[File, ...]] = field(default_factory=dict)
+    log: LogPosition = LogPosition()
     updates: int = 0
     facts_since_calibration: Count = 0
+    facts_since_consolidation: Count = 0
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in self.files:
-            if not PLAIN_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not the name of a file of a version")
-        if [record.version for record in self.log] != list(range(self.version + 1)):
-            raise ValueError(f"the log must go from version 0 to {self.version} without a gap")
+        if self.record.version != self.version:
+            raise ValueError(f"the line of the log is of version {self.record.version}")
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all files."""
+        return {file.name for files in self.files.values() for file in files}
+
+    def next(self, record: VersionRecord, **changes: Any) -> Self:
+        """The manifest of the next version, with the same files and its own line of the log."""
+        since = 0 if record.full else self.facts_since_consolidation + record.facts
+        same: dict[str, Any] = {"version": record.version, "record": record}
+        return dataclasses.replace(self, **same, **({"facts_since_consolidation": since} | changes))
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -236,26 +293,47 @@ def now() -> str:
 def write_record(path: Path, record: Any) -> None:
     """Write a record as JSON with a checksum, atomically."""
     with as_run_error(path):
-        write_checked_json(path, {"format": FORMAT, **to_json(record)})
+        write_checked_json(path, {"format": THIS_FORMAT, **to_json(record)})
 
 
 def read_record(path: Path, kind: type[Record]) -> Record:
     """The record that `write_record` wrote, its checksum and every field verified."""
     try:
         tree = read_checked_json(path, follow=False)
-        match tree.pop("format", None):
-            case 1:
-                tree = {OLD_FIELDS.get(name, name): value for name, value in tree.items()}
-            case int(other) if other > FORMAT:
-                raise NewerFormat(
-                    f"{path}: written in format {other} by a newer release; upgrade lkge, "
-                    f"which reads formats up to {FORMAT} here"
-                )
-            case other if other != FORMAT:
-                raise DamagedFile(f"{path}: written in format {other!r}")
-        return from_json(kind, tree)
+        format_ = format_of(path, tree.pop("format", None))
+        if format_.reader == 1:
+            tree = {OLD_FIELDS.get(name, name): value for name, value in tree.items()}
+        return from_json(kind, tree, with_unknown=format_.writer > FORMAT)
     except (DamagedFile, ValueError) as error:
         raise DamagedFile(f"{path}: damaged; {REMEDY}") from error
+
+
+class Format(NamedTuple):
+    """The format that a reader of a file must know, and the one that a writer must."""
+
+    reader: int
+    writer: int
+
+
+def format_of(path: Path, written: Any) -> Format:
+    """The format in a file; NewerFormat if this release cannot read it. Formats 1 and 2 are one
+    number."""
+    match written:
+        case {"reader": int(reader), "writer": int(writer)} if FORMAT <= reader <= writer:
+            format_ = Format(reader, writer)
+        case int(old) if old in OLD_FORMATS or (old > FORMAT):
+            format_ = Format(old, old)
+        case other:
+            raise DamagedFile(f"{path}: written in format {other!r}")
+    if format_.reader > FORMAT:
+        raise NewerFormat(
+            f"{path}: written in format {format_.reader} by a newer release; upgrade lkge, "
+            f"which reads formats up to {FORMAT} here"
+        )
+    return format_
+
+
+THIS_FORMAT = {"reader": FORMAT, "writer": FORMAT}
 
 
 def to_json(record: Any) -> dict[str, Any]:
@@ -264,6 +342,25 @@ def to_json(record: Any) -> dict[str, Any]:
     return dict(nan_to_none(adapter.dump_python(record)))
 
 
-def from_json(kind: type[Record], tree: Any) -> Record:
-    """Inverse of `to_json`; a ValueError if a field is missing, unknown or of another type."""
-    return TypeAdapter(kind).validate_json(json.dumps(tree))
+def from_json(kind: type[Record], tree: Any, *, with_unknown: bool = False) -> Record:
+    """Inverse of `to_json`; a ValueError if a field is missing or of another type, or unknown and
+    not `with_unknown`: then it is left out."""
+    adapter = TypeAdapter(kind)
+    try:
+        return adapter.validate_json(json.dumps(tree))
+    except ValidationError as error:
+        unknown = [e["loc"] for e in error.errors() if e["type"] == "unexpected_keyword_argument"]
+        if not (with_unknown and unknown):
+            raise
+    return from_json(kind, _without(tree, unknown), with_unknown=with_unknown)
+
+
+def _without(tree: Any, places: list[tuple[int | str, ...]]) -> Any:
+    """A tree without what is at some places."""
+    left = json.loads(json.dumps(tree))
+    for *path, last in places:
+        inside = left
+        for step in path:
+            inside = inside[step]
+        del inside[last]
+    return left

@@ -44,6 +44,9 @@ class Relearn(Update):
         tensors = learned_tensors(Model(config), method_named(config.method.name)(config))
         return Start({name: host(tensor) for name, tensor in tensors.items()}, {}, 0)
 
+    def verify(self, subgraph: Subgraph) -> None:
+        """No row is read."""
+
     def split(self) -> UpdateSplit:
         """Step 1: all known facts but the hold-out set. As in a first batch, half of the held-out
         share is for validation; every name keeps a fact for training."""

@@ -1,11 +1,12 @@
 """Which versions stay on the disk.
 
-A version stays if it is one of the newest `keep`, or younger than `keep_days`, or tagged. The two
-newest always stay.
+A version stays if it is one of the newest `keep`, or younger than `keep_days`, or tagged, or
+the last one that was verified. The two newest that are whole always stay.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
 
 from lkge.errors import SettingsError
 from lkge.store.records import Options
@@ -17,23 +18,25 @@ MAX_DAYS = 365_000
 
 def versions_to_remove(
     versions: Sequence[int],
-    whole: Sequence[int],
-    tagged: Collection[int],
+    is_whole: Callable[[int], bool],
+    kept: Collection[int | None],
     options: Options,
     created: Callable[[int], datetime | None],
     now: datetime,
 ) -> list[int]:
-    """The versions to remove. `versions` and `whole`, those that are not damaged, are ascending.
-    `created` is asked for the older ones only; None means that it is not known."""
-    keep = max(options.keep, MIN_KEEP)
-    if len(whole) < keep:
+    """The versions to remove; `versions` are ascending. Only few are looked at: those that go, and
+    the newest ones until two are found whole. `created` may say that it is not known."""
+    first = versions[-max(options.keep, MIN_KEEP) :][0]
+    whole = islice(filter(is_whole, reversed(versions)), MIN_KEEP)
+    older = [version for version in versions if version < first and version not in kept]
+    if not older or len(sure := list(whole)) < MIN_KEEP:
         return []
-    older = [version for version in versions if version < whole[-keep] and version not in tagged]
+    older = [version for version in older if version < sure[-1]]
     if not options.keep_days:
         return older
     oldest = now - timedelta(days=options.keep_days)
-    times = {version: created(version) for version in older}
-    return [version for version, time in times.items() if time is None or time < oldest]
+    times = ((version, created(version)) for version in older)
+    return [v for v, _ in takewhile(lambda each: each[1] is None or each[1] < oldest, times)]
 
 
 def created_time(text: str) -> datetime | None:

@@ -44,7 +44,7 @@ class Subgraph:
         starts, stops = answers.lookup(queries[:, 0], queries[:, 1])
         sizes = stops - starts
         items = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        known = np.column_stack([np.repeat(queries, sizes, axis=0), answers.answers[items]])
+        known = np.column_stack([np.repeat(queries, sizes, axis=0), answers.entries(items)[1]])
         present = np.isin(known[:, 2], self.ids) & np.isin(known[:, 0], self.ids)
         return self.local(known[present].astype(np.int32))
 

@@ -14,6 +14,7 @@ The steps, in order (`Update.run`):
 import dataclasses
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,10 +35,13 @@ from lkge.provenance import provenance
 from lkge.store import health, quality, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
+from lkge.store.composed import changed_facts, changed_names
+from lkge.store.content import Change, Content
 from lkge.store.editing import split_edit
 from lkge.store.held_out_lists import calibrated
 from lkge.store.holdout import mean_drift, sample_candidates
 from lkge.store.inbox import FactBatch
+from lkge.store.overlay import table_delta
 from lkge.store.reader import Reader, inference_tables
 from lkge.store.subgraph import Subgraph, choose_subgraph, whole_graph
 from lkge.store.update_split import UpdateSplit, split_batch
@@ -84,9 +88,9 @@ class Update:
     review: ClassVar[bool] = False
     """Whether the facts were learned before; see `Trainer`."""
 
-    def run(self, split: UpdateSplit | None = None) -> tuple[dict[str, Arrays], records.Manifest]:
-        """All steps: arrays by file, and the manifest without checksums. `split` is step 1, if it
-        is done."""
+    def run(self, split: UpdateSplit | None = None) -> tuple[dict[str, Content], records.Manifest]:
+        """All steps: what changes by kind, and the manifest without the new files. `split` is
+        step 1, if it is done."""
         reader = self.reader
         split = split or self.split()
         pool = self.replay_pool(split)
@@ -98,25 +102,43 @@ class Update:
         known = self.known_answers(split)
         measured = self.evaluate(split, result, inference, known)
         since = self.facts_since_calibration(split)
-        files: dict[str, Arrays] = {
-            versions.MODEL: model,
-            versions.NAMES: split.names.arrays(),
-            versions.KNOWN: known.arrays(),
+        contents: dict[str, Content] = {
+            versions.MODEL: self.changed(versions.MODEL, reader.model_arrays, model),
+            versions.NAMES: changed_names(
+                reader.names, split.names, partial(reader.verify, versions.NAMES)
+            ),
+            versions.KNOWN: changed_facts(
+                reader.answers, known, partial(reader.verify, versions.KNOWN)
+            ),
             versions.HOLD_OUT_FILE: measured.arrays(),
-            **({versions.INFERENCE: inference} if inference else {}),
         }
+        if inference:
+            contents[versions.INFERENCE] = self.changed(
+                versions.INFERENCE, reader.inference_arrays, inference
+            )
         record = self.record(split, result, known, measured)
-        manifest = dataclasses.replace(
-            reader.manifest,
-            version=reader.version + 1,
+        manifest = reader.manifest.next(
+            self.judged(record, measured),
+            files={kind: f for kind, f in reader.manifest.files.items() if kind in contents},
             updates=split.index + 1,
             last_batch=self.batch.number,
             calibration=self.calibration(split, measured, result, inference, known),
             facts_since_calibration=since if self.keeps_calibration(split) else 0,
             provenance=provenance(),
-            log=(*reader.log, self.judged(record, measured)),
         )
-        return files, manifest
+        return contents, manifest
+
+    def changed(
+        self, kind: str, before: Mapping[str, NDArray[Any]], after: Mapping[str, Array]
+    ) -> Content:
+        """Tables as what differs from the last version. What is copied instead is verified."""
+        delta = table_delta(before, after)
+
+        def whole() -> Arrays:
+            self.reader.verify(kind)
+            return after
+
+        return after if delta is None else Change(whole, delta)
 
     def start(self) -> Start:
         """What training begins with: the last version."""
@@ -163,6 +185,7 @@ class Update:
     def train(self, split: UpdateSplit, pool: Facts, subgraph: Subgraph) -> UpdateResult:
         """Step 3: train the subgraph."""
         started, warnings = time.perf_counter(), list[str]()
+        self.verify(subgraph)
         trainer = self._begun(split, pool, subgraph, warnings)
         trainer.train()
         model, method = trainer.model, trainer.method
@@ -217,6 +240,12 @@ class Update:
             review=self.review,
             history=self.history(pool, subgraph),
         )
+
+    def verify(self, subgraph: Subgraph) -> None:
+        """DamagedFile if rows that are trained are not as they were written."""
+        old = subgraph.ids[: subgraph.num_old]
+        self.reader.verify_rows(versions.MODEL, old)
+        self.reader.verify_rows(versions.INFERENCE, old)
 
     def history(self, pool: Facts, subgraph: Subgraph) -> History:
         """The earlier facts that the method sees in training, with ids of the subgraph."""
@@ -334,7 +363,6 @@ class Update:
             mrr_new=measured.mrr_new,
             mrr_old_before=measured.last_update.mrr_before,
             mrr_old=measured.last_update.mrr,
-            row=measured.mrr_by_version,
             candidates=measured.candidates,
             full=result.full,
             drift=drift,

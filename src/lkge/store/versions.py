@@ -1,16 +1,22 @@
-"""A living graph on disk: a folder of versions, each complete, each published atomically.
+"""A living graph on disk: versions that share files, each published atomically.
 
     store.json                   settings and options
     tags.json                    names of versions
     skipped.json                 batches that led to no version
-    versions/000000/             a version; what is there is complete, what is newest is current
-        manifest.json            what it is, with the checksums of its files and the log
-        batch.json               the batch that it learned, to learn it again if need be
-        *.safetensors            its arrays
+    verified.json                the last version whose files were all read and found sound
+    log.jsonl                    a line for each version (`lkge.store.log`)
+    versions/000012.json         the manifest of a version: its files, and its part of the log
+    data/000012-KIND-base.safetensors    arrays of a kind, all of them
+    data/000012-KIND-delta.safetensors   what a version changed in them
+    data/000012-batch.json       the batch that a version learned, to learn it again if need be
     inbox/00000001.json          accepted batches that are not learned yet
     learning/                    the checkpoint of the batch being learned
     damaged/                     what `repair` has set aside
     writer.lock, inbox.lock      held by who publishes, and by who accepts a batch
+
+A file in `data` never changes. It is named after the version that wrote it, and stays as long as
+the manifest of any version names it. A version is there when its manifest is: that is the last
+thing to be written, by a rename.
 
 Whoever publishes holds the writer's lock (`lkge.store.locks`). Readers hold nothing: they keep the
 files that they have opened, and ask `Store.at_newest` to open others when those went away.
@@ -21,7 +27,9 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -30,39 +38,45 @@ from lkge.config import RunConfig
 from lkge.configure import from_tree
 from lkge.data import files as disk
 from lkge.data.reading import read_regular
-from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
-from lkge.store import records
-from lkge.store.arrays import Arrays, write_arrays
-from lkge.store.records import Manifest, Options
+from lkge.errors import DamagedFile, DamageWarning, LkgeError, NewerFormat, RunError
+from lkge.store import log, old_format, records
+from lkge.store.array_files import ArrayFile
+from lkge.store.content import DELTA, Content, written
+from lkge.store.records import PLAIN_NAME, File, Manifest, Options, StoreConfig, VersionRecord
 from lkge.store.retention import created_time, versions_to_remove
 from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
 from lkge.store.tags import TAGS, read_tags, version_of_tag
+from lkge.store.verified import VERIFIED, last_verified
+from lkge.training.checkpoint import read_checked_json
 
-STORE, VERSIONS, INBOX, LEARNING, DAMAGED = "store.json", "versions", "inbox", "learning", "damaged"
+STORE, LOG, VERSIONS, DATA = "store.json", "log.jsonl", "versions", "data"
+INBOX, LEARNING, DAMAGED = "inbox", "learning", "damaged"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
-MANIFEST, BATCH = "manifest.json", "batch.json"
-MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE = (
-    f"{name}.safetensors" for name in ("model", "inference", "names", "known", "hold_out")
+MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH = records.KINDS
+OWN = (
+    *(STORE, LOG, VERSIONS, DATA, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK),
+    *(TAGS, SKIPPED, VERIFIED),
 )
-OWN = (STORE, TAGS, SKIPPED, VERSIONS, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK)
 """What is in the folder of a store and must not be a link."""
-OLD_FILES = {"answering.safetensors": INFERENCE, "exam.safetensors": HOLD_OUT_FILE}
-"""File name in a version that release 0.1 wrote → its name now."""
 ENTITY, RELATION = "entity", "relation"
 """The inference tables in `INFERENCE`."""
 TABLE = "tables.entity"
 """The entity rows of the model in `MODEL`."""
+SMALL = (HOLD_OUT_FILE,)
+"""Kinds whose base files are small: they are verified as a whole when they are opened."""
+SWEEPS = 8
+"""Files that no version needs are removed when a version of so many has gone."""
 
 Read = TypeVar("Read")
 
 
 class Store:
-    """The folder of a living graph, and its folders of versions and of batches that wait. It holds
-    no state but the paths."""
+    """The folder of a living graph. It holds no state but the paths, and what it has verified."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self.folder_of_versions, self.inbox = self.folder / VERSIONS, self.folder / INBOX
+        self.data, self.log_file = self.folder / DATA, self.folder / LOG
         if not self.folder_of_versions.is_dir():
             raise RunError(f"{folder}: not a store: no versions there; make one with `lkge init`")
         for name in OWN:
@@ -71,6 +85,8 @@ class Store:
                     f"{self.folder / name}: a symbolic link, and what is behind it is not of this "
                     "store; remove the link"
                 )
+        self.format = self._format()
+        self._sound: set[tuple[object, ...]] = set()
 
     @classmethod
     def create(
@@ -78,7 +94,7 @@ class Store:
         folder: Path | str,
         config: Mapping[str, Any],
         options: Options,
-        files: Mapping[str, Arrays],
+        files: Mapping[str, Content],
         manifest: Manifest,
     ) -> Self:
         """A new store with version 0. The folder must be new or empty; it appears atomically."""
@@ -88,12 +104,43 @@ class Store:
                 raise RunError(f"{folder}: not empty; choose another folder")
             disk.make_folders(folder.parent)
             with disk.unfinished_folder(folder) as temporary:
-                for name in (VERSIONS, INBOX):
+                for name in (VERSIONS, DATA, INBOX):
                     (temporary / name).mkdir()
                 store = cls(temporary)
                 store.write_root(config, options)
                 store.publish(0, files, manifest)
         return cls(folder)
+
+    # Root
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the store is of format 1 or 2: a folder for each version."""
+        return self.format.reader < records.FORMAT
+
+    def require_writable(self) -> None:
+        """An error that says why this release cannot write to the store."""
+        self.format = self._format()
+        if self.is_old:
+            raise RunError(
+                f"{self.folder}: written in format {self.format.writer} by an older release, and "
+                f"can only be read; run: lkge migrate {self.folder}"
+            )
+        if self.format.writer > records.FORMAT:
+            raise NewerFormat(
+                f"{self.folder}: written in format {self.format.writer} by a newer release, and "
+                "can only be read; upgrade lkge to change it"
+            )
+
+    def _format(self) -> records.Format:
+        path = self.folder / STORE
+        try:
+            return records.format_of(path, read_checked_json(path, follow=False).get("format"))
+        except NewerFormat:
+            raise
+        except RunError:  # what is there says it
+            is_old = bool(old_format.versions_in(self.folder_of_versions))
+            return records.Format(2, 2) if is_old else records.Format(**records.THIS_FORMAT)
 
     @property
     def config(self) -> RunConfig:
@@ -109,9 +156,16 @@ class Store:
         """Write `store.json`."""
         records.write_record(self.folder / STORE, records.Root(dict(config), options))
 
+    def _root(self) -> records.Root:
+        return records.read_record(self.folder / STORE, records.Root)
+
+    # Finding
+
     def versions(self) -> list[int]:
         """The numbers of all versions, damaged ones too, ascending."""
-        return _numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})")
+        if self.is_old:
+            return old_format.versions_in(self.folder_of_versions)
+        return disk.numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})\.json")
 
     @property
     def tags(self) -> dict[str, int]:
@@ -132,13 +186,15 @@ class Store:
             raise RunError(f"{self.folder}: there is no version {number}; there are: {there}")
         return number
 
-    def folder_of(self, version: int) -> Path:
-        """Where a version is, or will be."""
-        return self.folder_of_versions / f"{version:06d}"
+    def manifest_file(self, version: int) -> Path:
+        """Where the manifest of a version is, or will be."""
+        if self.is_old:
+            return old_format.manifest_file(self.folder_of_versions, version)
+        return self.folder_of_versions / f"{version:06d}.json"
 
     def batch_numbers(self) -> list[int]:
         """The numbers of all batches in the inbox, ascending."""
-        return _numbers(self.inbox, r"(\d{8}|[1-9]\d{8,})\.json")
+        return disk.numbers(self.inbox, r"(\d{8}|[1-9]\d{8,})\.json")
 
     def batch_file(self, number: int) -> Path:
         """Where a batch waits."""
@@ -146,78 +202,173 @@ class Store:
 
     def manifest(self, version: int) -> Manifest:
         """What a version is; its checksum is verified."""
-        path = self.folder_of(version) / MANIFEST
-        manifest = records.read_record(path, Manifest)
+        path = self.manifest_file(version)
+        if self.is_old:
+            manifest = old_format.read_manifest(path)[0]
+        else:
+            manifest = records.read_record(path, Manifest)
         if manifest.version != version:
             raise DamagedFile(f"{path}: is of version {manifest.version}; restore it")
         return manifest
 
+    def log(self, manifest: Manifest) -> Sequence[VersionRecord]:
+        """The log up to a version."""
+        if self.is_old:
+            return old_format.read_manifest(self.manifest_file(manifest.version))[1]
+        later = self.format.writer > records.FORMAT
+        return log.Log(self.log_file, manifest.log, with_unknown=later)
+
+    def path_of(self, file: File) -> Path:
+        """Where a file of a version is."""
+        if self.is_old:
+            return old_format.path_of(self.folder_of_versions, file.name)
+        return self.data / file.name
+
+    def paths(self, version: int, kind: str) -> list[Path]:
+        """The files of one kind of a version, the base first."""
+        return [self.path_of(file) for file in self.manifest(version).files.get(kind, ())]
+
+    def opened(self, manifest: Manifest) -> dict[str, list[ArrayFile]]:
+        """The files of arrays of a version by kind, mapped: deltas and small files verified, of
+        others the header and the block checksums. DamagedFile if one is not as it must be."""
+        files: dict[str, list[ArrayFile]] = {}
+        for kind, named in manifest.files.items():
+            for file in named:
+                found = _regular(self.path_of(file), file.bytes)
+                if kind == BATCH:
+                    continue
+                files.setdefault(kind, []).append(self._opened(kind, file, found))
+        return files
+
+    def _opened(self, kind: str, file: File, found: os.stat_result) -> ArrayFile:
+        """A file, verified unless this object has verified it before."""
+        opened = ArrayFile(self.path_of(file), file, old=self.is_old)
+        key = (file.name, file.sha256, found.st_ino, found.st_mtime_ns)
+        if key not in self._sound and (kind in SMALL or f"-{DELTA}." in file.name):
+            opened.verify()
+            self._sound.add(key)
+        return opened
+
     def is_whole(self, version: int) -> bool:
-        """Whether the manifest is intact and all files are there, no links, with their sizes; no
-        file is read. NewerFormat if a newer release wrote it."""
-        folder = self.folder_of(version)
+        """Whether a version can be opened: what `opened` verifies is sound. NewerFormat if a newer
+        release wrote it."""
         try:
-            if folder.is_symlink():
-                return False
-            files = self.manifest(version).files.items()
-            return all(_is_file_of_size(folder / name, file.bytes) for name, file in files)
+            self.opened(self.manifest(version))
         except NewerFormat:
             raise
         except (OSError, RunError):
             return False
+        return True
 
     def newest(self) -> int:
-        """The newest complete version, as `is_whole` finds."""
-        seen: list[int] = []
-        while seen != (present := self.versions()):  # a writer may publish and prune meanwhile
-            for version in reversed(present):
-                if self.is_whole(version):
-                    return version
-            seen = present
-        raise DamagedFile(f"{self.folder}: no version is whole; restore the folder from a backup")
+        """The newest version that can be opened."""
+
+        def opened(version: int) -> int:
+            self.opened(self.manifest(version))
+            return version
+
+        return self.newest_of(opened)
+
+    def newest_of(self, read: Callable[[int], Read], *, warn: bool = False) -> Read:
+        """`read(version)` with the newest version for which it raises no error; a DamageWarning if
+        others are newer."""
+        while True:
+            state, problems = self._state(), list[tuple[int, Exception]]()
+            for version in reversed(state[0]):
+                try:
+                    found = read(version)
+                except NewerFormat:
+                    raise
+                except (LkgeError, OSError) as error:
+                    problems.append((version, error))
+                    continue
+                break
+            else:
+                found = None
+            if problems and state != self._state():  # a writer publishes, prunes or compacts
+                continue
+            if found is None:
+                raise DamagedFile(
+                    f"{self.folder}: no version is whole; restore the folder from a backup"
+                )
+            if warn and problems:
+                _warn(*problems[0], version)
+            return found
 
     def at_newest(self, read: Callable[[int], Read]) -> Read:
         """`read(version)` with the newest version; again, if that was pruned before it was read."""
         while True:
-            version = self.newest()
+            state, version = self._state(), self.newest()
             try:
                 return read(version)
             except (LkgeError, OSError):
-                if self.folder_of(version).exists():
+                if state == self._state():
                     raise
+
+    def _state(self) -> tuple[list[int], int]:
+        """The versions and the age of the newest manifest: it is replaced in a compaction."""
+        versions = self.versions()
+        try:
+            return versions, self.manifest_file(max(versions, default=0)).stat().st_mtime_ns
+        except OSError:
+            return versions, 0
 
     def next_version(self) -> int:
         """The number to publish; a damaged version in its place must be repaired first."""
         newest, last = self.newest(), self.versions()[-1]
         if last > newest:
             raise DamagedFile(
-                f"{self.folder_of(last)}: damaged; `lkge check --repair` sets it aside, "
+                f"{self.manifest_file(last)}: damaged; `lkge verify --repair` sets it aside, "
                 "and what it had learned is learned again"
             )
         return newest + 1
 
-    def publish(self, version: int, files: Mapping[str, Arrays], manifest: Manifest) -> None:
+    # Writing
+
+    def publish(
+        self,
+        version: int,
+        contents: Mapping[str, Content],
+        manifest: Manifest,
+        config: StoreConfig | None = None,
+    ) -> None:
         """Publish a version atomically: readers see all of it or nothing.
 
-        `files` are arrays by file name; their checksums go into the manifest. A version of kind
-        `add` or `edit` takes its batch from the inbox. Then versions that need not stay are
-        removed.
+        `contents` are arrays by kind; of other kinds the version has the files that the manifest
+        names already. A version of kind `add` or `edit` takes its batch from the inbox. Then
+        versions that need not stay are removed.
         """
-        target, options = self.folder_of(version), self.options
+        target, options = self.manifest_file(version), self.options
         expected = self.next_version() if self.versions() else 0
         if not version == manifest.version == expected:
             raise RunError(f"{target}: cannot be published: version {expected} is next")
-        record = manifest.log[-1]
-        batch = _read(self.batch_file(record.batch)) if record.kind in records.WITH_BATCH else None
-        with disk.as_run_error(target), disk.unfinished_folder(target) as place:
-            checksums = {name: write_arrays(place / name, arrays) for name, arrays in files.items()}
-            if batch is not None:
-                with disk.as_run_error(place / BATCH):
-                    disk.write_bytes_through(place / BATCH, batch)
-                digest = hashlib.sha256(batch).hexdigest()
-                checksums[BATCH] = records.FileChecksum(digest, len(batch))
-            records.write_record(place / MANIFEST, dataclasses.replace(manifest, files=checksums))
+        position = self.manifest(version - 1).log if version else records.LogPosition()
+        files = {kind: each for kind, each in manifest.files.items() if kind != BATCH}
+        record, config = manifest.record, config or StoreConfig()
+        with disk.as_run_error(target):
+            if record.kind in records.WITH_BATCH:
+                files[BATCH] = (self._write_batch(version, record.batch),)
+            for kind, content in contents.items():
+                before = files.get(kind, ())
+                files[kind] = written(self.data, version, kind, content, before, config)
+            disk.sync_folder(self.data)
+            position = log.append(self.log_file, position, record)
+            records.write_record(target, dataclasses.replace(manifest, files=files, log=position))
         self.prune(options)
+
+    def _write_batch(self, version: int, number: int) -> File:
+        batch, path = _read(self.batch_file(number)), self.data / f"{version:06d}-{BATCH}.json"
+        disk.remove(path)
+        with disk.as_run_error(path):
+            disk.write_bytes_through(path, batch)
+        return File(hashlib.sha256(batch).hexdigest(), len(batch), path.name)
+
+    def replace_manifest(self, manifest: Manifest) -> None:
+        """Give a version other files with the same content; readers have the old or the new."""
+        with disk.as_run_error(self.manifest_file(manifest.version)):
+            disk.sync_folder(self.data)
+            records.write_record(self.manifest_file(manifest.version), manifest)
+        self.sweep()
 
     def tidy(self) -> None:
         """Remove what crashes left behind, versions not to be kept, and batches that are learned.
@@ -229,45 +380,82 @@ class Store:
         disk.remove_leftovers(self.folder_of_versions)
         with disk.held(self.folder / INBOX_LOCK, wait=True):
             disk.remove_leftovers(self.inbox)
-        last, skipped = self.manifest(self.newest()).last_batch, self.skipped
+        newest, skipped = self.newest(), self.skipped
+        last = self.manifest(newest).last_batch
         for number in self.batch_numbers():
             if number <= last or number in skipped:
                 disk.remove(self.batch_file(number))
-        self._forget_stale_training()
+        for folder in (self.folder / LEARNING).glob("*-*"):  # checkpoints of updates of others
+            if not folder.name.startswith(f"{newest:06}-"):
+                disk.remove(folder)
         self.prune(options)
 
-    def _forget_stale_training(self) -> None:
-        """Remove checkpoints of updates of versions that are no longer the newest."""
-        for folder in (self.folder / LEARNING).glob("*-*"):
-            if not folder.name.startswith(f"{self.newest():06}-"):
-                disk.remove(folder)
-
-    def _root(self) -> records.Root:
-        return records.read_record(self.folder / STORE, records.Root)
-
     def prune(self, options: Options) -> None:
-        """Remove the versions that need not stay; none while the tags cannot be read."""
+        """Remove the versions that need not stay; none while the tags cannot be read. The last one
+        that was verified as a whole stays."""
         try:
-            tagged = set(self.tags.values())
+            kept = {*self.tags.values(), last_verified(self.folder)}
         except RunError:
             return
-        versions = self.versions()
-        whole = [version for version in versions if self.is_whole(version)]
-        now = datetime.now(UTC)
-        for version in versions_to_remove(versions, whole, tagged, options, self._created, now):
-            disk.remove_at_once(self.folder_of(version))
+        versions, now = self.versions(), datetime.now(UTC)
+        gone = versions_to_remove(versions, self.is_whole, kept, options, self._created, now)
+        for version in gone:
+            disk.remove(self.manifest_file(version))
+        left = len(versions) - len(gone)
+        with suppress(OSError):  # what could not be removed is removed later
+            if gone:
+                disk.sync_folder(self.folder_of_versions)
+            if gone and versions[-1] % max(1, left // SWEEPS) == 0:
+                self.sweep()
+
+    def sweep(self) -> None:
+        """Remove the files that no version names; none while a manifest cannot be read. Batches
+        that came after the last verified version stay: they can be learned again."""
+        try:
+            versions = self.versions()
+            named = {name for v in versions for name in self.manifest(v).names}
+        except RunError:
+            return
+        verified = last_verified(self.folder)
+        after = range(versions[-1] + 1 if verified is None else verified + 1, versions[-1] + 1)
+        for name in os.listdir(self.data):
+            match = PLAIN_NAME.fullmatch(name)
+            if match is None or name in named:
+                continue
+            is_batch = name.endswith(f"-{BATCH}.json")
+            if not (is_batch and int(match["version"]) in after):
+                disk.remove(self.data / name)
 
     def _created(self, version: int) -> datetime | None:
         """When a version was made; None if its manifest is damaged."""
         try:
-            return created_time(self.manifest(version).log[-1].created)
+            return created_time(self.manifest(version).record.created)
         except RunError:
             return None
 
 
-def _is_file_of_size(path: Path, size: int) -> bool:
-    found = path.lstat()
-    return stat.S_ISREG(found.st_mode) and found.st_size == size
+def _warn(damaged: int, error: Exception, version: int) -> None:
+    """Say that an older version answers."""
+    warnings.warn(
+        f"version {damaged} is damaged, and version {version} is used: {error}",
+        DamageWarning,
+        stacklevel=4,
+    )
+
+
+def _regular(path: Path, size: int) -> os.stat_result:
+    """What is known of a file; DamagedFile if it is no file, behind a link or of another size."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise DamagedFile(f"{path}: {'missing' if missing else error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise DamagedFile(f"{path}: not a file")
+    if found.st_size != size:
+        wrong = "truncated" if found.st_size < size else "too long"
+        raise DamagedFile(f"{path}: {wrong}: {found.st_size} of {size} bytes")
+    return found
 
 
 def _read(path: Path) -> bytes:
@@ -275,12 +463,3 @@ def _read(path: Path) -> bytes:
         return read_regular(path, follow=False)
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _numbers(folder: Path, pattern: str) -> list[int]:
-    """The numbers in those names in `folder` that are of the pattern, ascending."""
-    try:
-        found = (re.fullmatch(pattern, name, re.ASCII) for name in os.listdir(folder))
-        return sorted(int(match[1]) for match in found if match)
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be read: {error.strerror}") from error

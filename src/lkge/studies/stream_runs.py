@@ -224,9 +224,9 @@ def measure(reader: Reader, stream: Stream, adds: int) -> Point:
         all=_quality(ranks),
         oldest=_quality(ranks[:, :tenth]),
         newest=_quality(ranks[:, -tenth:] if tenth else ranks),
-        version_bytes=sum(file.bytes for file in files.values()),
+        version_bytes=sum(file.bytes for each in files.values() for file in each),
         carried_bytes=sum(carried),
-        known_bytes=files[KNOWN].bytes,
+        known_bytes=sum(file.bytes for file in files[KNOWN]),
         removed=_quality(removed),
     )
 

@@ -86,21 +86,20 @@ function rounded(value) {
 }
 
 function matrix(shown) {
-  const measured = [...new Set(shown.flatMap((one) => Object.keys(one.row)))].sort((a, b) => a - b);
-  const columns = measured.length > COLUMNS ? [measured[0], ...measured.slice(1 - COLUMNS)] : measured;
-  const rows = shown.filter((one) => columns.some((version) => version in one.row));
+  const columns = [...new Set(shown.flatMap((one) => Object.keys(one.by_age)))].sort((a, b) => parseInt(a) - parseInt(b));
+  const rows = shown.filter((one) => columns.some((age) => age in one.by_age));
   if (!columns.length) return el("p", { class: "note" }, "No facts were held out yet; post more, or a larger share of them.");
-  const most = Math.max(...rows.flatMap((one) => Object.values(one.row).map((value) => value ?? 0)), 1e-9);
+  const most = Math.max(...rows.flatMap((one) => Object.values(one.by_age).map((each) => each.mrr ?? 0)), 1e-9);
   const cell = (value) => {
     const made = el("td", { class: value === undefined || value === null ? "" : "value" }, value === undefined ? "" : mrr(value));
     made.style.setProperty("--warmth", `${Math.round(((value || 0) / most) * 80)}%`);
     return made;
   };
-  const head = el("tr", {}, el("td", {}), columns.map((version) => el("th", { scope: "col" }, `facts of ${version}`)));
+  const head = el("tr", {}, el("td", {}), columns.map((age) => el("th", { scope: "col" }, age === "0" ? "new facts" : `${age} versions old`)));
   const body = rows.map((one) =>
-    el("tr", {}, el("th", { scope: "row" }, `after ${one.version}`), columns.map((version) => cell(one.row[version]))));
+    el("tr", {}, el("th", { scope: "row" }, `after ${one.version}`), columns.map((age) => cell(one.by_age[age]?.mrr))));
   return el("div", { class: "heat" }, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "MRR over versions" },
-    el("table", {}, el("caption", { class: "unseen" }, "MRR after each version on the held-out facts of each version"), el("thead", {}, head), el("tbody", {}, body))));
+    el("table", {}, el("caption", { class: "unseen" }, "MRR after each version on held-out facts by their age in versions"), el("thead", {}, head), el("tbody", {}, body))));
 }
 
 const FIELDS = [
