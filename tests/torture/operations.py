@@ -256,19 +256,22 @@ def known_facts(graph: LivingGraph) -> frozenset[Triple]:
 
 
 class State(NamedTuple):
-    """What a graph says now, and what is kept of its history."""
+    """What a graph says now, its tags, and how many versions stay. Which others are still there is
+    not a part of it: the last one that was verified may stay longer."""
 
     version: int
     now: Answers
     tags: tuple[tuple[str, int], ...]
-    kept: tuple[int, ...]
+    keep: int
 
     @classmethod
     def of(cls, graph: LivingGraph) -> State:
         """That of a graph that nothing is wrong with."""
         assert graph.check() == []
-        tags, kept = tuple(graph.tags.items()), tuple(graph.store.versions())
-        return cls(graph.version, Answers.of(graph), tags, kept)
+        keep, there = graph.store.options.keep, graph.store.versions()
+        assert there[-1] == graph.version
+        assert len(there) >= min(keep, graph.version + 1)
+        return cls(graph.version, Answers.of(graph), tuple(graph.tags.items()), keep)
 
 
 def repaired(place: Place) -> bool:
@@ -358,4 +361,4 @@ def problem_of(
         return None
     if state == expected.without:
         return "what was acknowledged is lost"
-    return "the next add leads to another state"
+    return f"the next add leads to {state}, not to {expected.done} or {expected.without}"
