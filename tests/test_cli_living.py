@@ -242,7 +242,7 @@ class TestAdd:
             assert_refused(lkge("add", kg, more), f"process {os.getpid()}", "wait")
 
     def test_a_folder_that_is_no_graph(self, tmp_path: Path) -> None:
-        for words in (["add"], ["log"], ["check"], ["similar", "x"], ["rollback", "0"]):
+        for words in (["add"], ["log"], ["verify"], ["similar", "x"], ["rollback", "0"]):
             result = lkge(words[0], tmp_path, *words[1:])
             assert_refused(result, "not a store", "lkge init")
 
@@ -479,26 +479,28 @@ def test_score(kg: Path) -> None:
 
 class TestCheck:
     def test_a_whole_graph(self, kg: Path) -> None:
-        assert "every byte of 2 versions" in done("check", kg).stdout
-        assert tree("check", kg) == {"damage": [], "repaired": [], "whole": True}
+        assert "every byte of 2 versions" in done("verify", kg).stdout
+        assert tree("verify", kg) == {"damage": [], "repaired": [], "whole": True}
 
     def test_damage_is_named_and_mended(self, kg: Path, more: Path) -> None:
         done("add", kg, more, "--quiet", "--valid", "0.1")
         before = tree("predict", kg, "-s", "p20", "-r", "knows 1")
-        names = kg / "versions" / "000002" / "names.safetensors"
+        names = kg / "data" / "000002-names-base.safetensors"
         os.truncate(names, 100)
-        found = lkge("check", kg)
+        found = lkge("verify", kg)
         assert found.exit_code == 1
         assert found.stdout.startswith(f"{names}: truncated: 100 of ")
         assert f"lkge verify {kg} --repair" in found.stdout
-        assert lkge("check", kg, "--json").exit_code == 1
-        assert len(tree("similar", kg, "p3", "-k", "99")["answers"]) == 19, "version 1 answers"
+        assert lkge("verify", kg, "--json").exit_code == 1
+        older = lkge("similar", kg, "p3", "-k", "99", "--json")
+        assert len(json.loads(older.stdout)["answers"]) == 19, "version 1 answers"
+        assert "warning: version 2 is damaged, and version 1 is used" in older.stderr
         assert_refused(lkge("add", kg, more), "damaged", "--repair")
-        mended = done("check", kg, "--repair").stdout
+        mended = done("verify", kg, "--repair").stdout
         assert f"Learn again: lkge add {kg}" in mended
         done("add", kg, "--quiet")
         assert tree("predict", kg, "-s", "p20", "-r", "knows 1") == before
-        assert tree("check", kg)["whole"]
+        assert tree("verify", kg)["whole"]
 
 
 def test_rollback(kg: Path, more: Path) -> None:
@@ -576,7 +578,7 @@ class TestTags:
             "versions": [0, 3, 4],
         }
         assert "the newest 2 versions stay" in done("keep", kg).stdout
-        assert tree("check", kg)["whole"]
+        assert tree("verify", kg)["whole"]
 
 
 class TestEdit:
@@ -596,7 +598,7 @@ class TestEdit:
         kinds = [record["kind"] for record in tree("log", kg)]
         assert kinds[-2:] == ["consolidate", "edit"], "in the background, or by the next edit"
         assert tree("predict", kg, "-s", "p0", "-r", "met", "-k", "1")["answers"]
-        assert tree("check", kg)["whole"]
+        assert tree("verify", kg)["whole"]
         assert tree("rollback", kg, "1")["removed"] == 0
         assert tree("similar", kg, "p3", "-k", "99")["answers"][18:]
 

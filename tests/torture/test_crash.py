@@ -134,3 +134,15 @@ def test_a_write_over_synced_data_may_be_torn(tmp_path: Path) -> None:
 
     contents = {tree["x"] for tree in states_after(tmp_path, work)}
     assert {b"aaaa", b"aabb", b"aaba", b"aa\0\0"} < contents
+
+
+def test_an_append_harms_nothing_that_was_synced(tmp_path: Path) -> None:
+    def work(root: Path) -> None:
+        write(root / "x", b"aaaa")
+        sync(root)
+        with (root / "x").open("ab") as file:
+            file.write(b"bb")
+
+    contents = {tree["x"] for tree in states_after(tmp_path, work)}
+    assert {b"aaaa", b"aaaab", b"aaaabb", b"aaaa\0\0"} < contents
+    assert all(content.startswith(b"aaaa") for content in contents)

@@ -78,7 +78,6 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.command("check", hidden=True)(keep.verify)
 app.command("bench streams", rich_help_panel="Research")(streams.bench_streams)
 app.add_typer(methods.app, name="methods", rich_help_panel="Research")
 app.add_typer(datasets.app, name="datasets", rich_help_panel="Research")

@@ -47,7 +47,7 @@ class Patched:
     appended  (k, …): rows behind the last one of `base`
     """
 
-    base: NDArray[Any]
+    base: "Array"
     rows: NDArray[np.int64]
     values: NDArray[Any]
     appended: NDArray[Any]
@@ -72,7 +72,11 @@ class Patched:
     @property
     def dtype(self) -> np.dtype[Any]:
         """That of the base."""
-        return self.base.dtype
+        dtype: np.dtype[Any] = self.base.dtype
+        return dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Some rows of the whole, ascending."""
@@ -179,12 +183,13 @@ def _data_pieces(arrays: Arrays) -> Iterator[bytes]:
 def _row_pieces(table: Array) -> Iterator[NDArray[Any]]:
     """An array in order, some rows at a time."""
     if isinstance(table, Patched):
-        for start, rows in _slices(table.base):
+        start = 0
+        for rows in _row_pieces(table.base):
             first, last = np.searchsorted(table.rows, [start, start + len(rows)])
             piece = rows.copy()
             piece[table.rows[first:last] - start] = table.values[first:last]
+            start += len(rows)
             yield piece
-            release(rows)
         yield from _row_pieces(table.appended)
         return
     for _, rows in _slices(np.atleast_1d(table)):

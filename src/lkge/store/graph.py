@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -100,9 +100,9 @@ class LivingGraph:
     entities = _of_open_version(Reader.entities)
     neighbourhood = _of_open_version(Reader.neighbourhood)
 
-    def log(self) -> Sequence[VersionRecord]:
+    def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""
-        return self.reader.log
+        return tuple(self.reader.log)
 
     def health(self) -> Health:
         """Whether the open version is as good as its baseline, with figures and the remedy."""

@@ -61,7 +61,8 @@ def append(path: Path, position: LogPosition, record: VersionRecord) -> LogPosit
     line, checksum = line_of(record, position.checksum)
     require_end(path, position)
     with as_run_error(path), path.open("ab") as file:
-        file.truncate(position.bytes)
+        if file.tell() > position.bytes:
+            file.truncate(position.bytes)
         file.write(line)
         file.flush()
         os.fsync(file.fileno())

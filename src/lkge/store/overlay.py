@@ -26,31 +26,42 @@ from lkge.store.subgraph import is_by_entity
 ROWS, VALUES, APPENDED = "@rows", "@values", "@appended"
 
 Named = Mapping[str, NDArray[Any]]
+Tables = Mapping[str, Array]
 
 
-def table_delta(before: Named, after: Mapping[str, Array]) -> dict[str, NDArray[Any]] | None:
+def table_delta(before: Tables, after: Tables) -> dict[str, NDArray[Any]] | None:
     """What differs, as the arrays of a delta; None if a delta cannot say it, and all is written."""
     if before.keys() != after.keys():
         return None
     delta: dict[str, NDArray[Any]] = {}
     for name, array in after.items():
+        old = before[name]
         if isinstance(array, Patched):
-            if array.base is not before[name]:
+            if array.base is not old:
                 return None
             if len(array.rows) or len(array.appended):
                 parts = {ROWS: array.rows, VALUES: array.values, APPENDED: array.appended}
                 delta |= {name + suffix: part for suffix, part in parts.items()}
-        elif not _same_bytes(before[name], array):
-            if is_by_entity(name):
+        elif isinstance(old, Patched) or is_by_entity(name):
+            if isinstance(old, Patched) or not _same_bytes(old, array):
                 return None
+        elif not _same_bytes(old, array):
             delta[name] = array
     return delta
 
 
 def overlaid(base: ArrayFile, deltas: Sequence[Named]) -> dict[str, NDArray[Any]]:
-    """The arrays of a base file after its deltas, in order."""
+    """The arrays of a base file after its deltas, in order, each contiguous."""
+    return {
+        name: _written_over(base, name, table) if isinstance(table, Patched) else table
+        for name, table in patched(base, deltas).items()
+    }
+
+
+def patched(base: ArrayFile, deltas: Sequence[Named]) -> dict[str, Array]:
+    """The same arrays, of which only some rows are to be read."""
     try:
-        arrays = dict(base.arrays)
+        arrays: dict[str, Array] = dict(base.arrays)
         for name in base.arrays:
             replaced = [each[name] for each in deltas if name in each]
             parts = [each for each in deltas if name + ROWS in each]
@@ -58,24 +69,37 @@ def overlaid(base: ArrayFile, deltas: Sequence[Named]) -> dict[str, NDArray[Any]
             if replaced:
                 arrays[name] = replaced[-1]
             elif parts:
-                arrays[name] = _patched(base, name, parts)
+                arrays[name] = _patched(base.arrays[name], name, parts)
         return arrays
     except (KeyError, IndexError, ValueError) as error:
         raise DamagedFile(f"{base.path}: its deltas do not fit: {error}; restore it") from error
 
 
-def _patched(base: ArrayFile, name: str, deltas: Sequence[Named]) -> NDArray[Any]:
-    """A table with the rows of deltas."""
-    table = base.arrays[name]
+def _patched(table: NDArray[Any], name: str, deltas: Sequence[Named]) -> Patched:
+    """A table after deltas, the last value of each row."""
     size = len(table)
-    more = sum(len(each[name + APPENDED]) for each in deltas)
-    whole = _with_room(base.path, base.place(name), table, more)
+    appended = np.concatenate([table[:0], *(each[name + APPENDED] for each in deltas)])
+    rows, values = [np.empty(0, np.int64)], [table[:0]]
     for each in deltas:
-        rows, appended = each[name + ROWS], each[name + APPENDED]
-        require_fit(not len(rows) or (rows[0] >= 0 and rows[-1] < size), f"rows of {name}")
-        whole[rows] = each[name + VALUES]
-        whole[size : size + len(appended)] = appended
-        size += len(appended)
+        among = each[name + ROWS]
+        fits = not len(among) or (among[0] >= 0 and among[-1] < size)
+        require_fit(bool(fits), f"rows of {name}")
+        later = among >= len(table)
+        appended[among[later] - len(table)] = each[name + VALUES][later]
+        rows.append(among[~later])
+        values.append(each[name + VALUES][~later])
+        size += len(each[name + APPENDED])
+    every, all_values = np.concatenate(rows), np.concatenate(values)
+    distinct, last = np.unique(every[::-1], return_index=True)
+    return Patched(table, distinct, all_values[::-1][last], appended)
+
+
+def _written_over(base: ArrayFile, name: str, table: Patched) -> NDArray[Any]:
+    """A table with its changes written over its mapping."""
+    assert isinstance(table.base, np.ndarray)
+    whole = _with_room(base.path, base.place(name), table.base, len(table.appended))
+    whole[table.rows] = table.values
+    whole[len(table.base) :] = table.appended
     return whole
 
 

@@ -21,11 +21,12 @@ from lkge.models.predictor import Predictor, TablePredictor, best_first
 from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
+from lkge.store.arrays import Array
 from lkge.store.calibration import UNKNOWN, Calibration
 from lkge.store.composed import known_of, names_of
 from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.judging import Judge
-from lkge.store.overlay import overlaid
+from lkge.store.overlay import overlaid, patched
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.subgraph import is_by_entity
 from lkge.store.versions import ENTITY, RELATION, Store
@@ -87,7 +88,8 @@ class Reader:
         with as_damage(store.manifest_file(version)):
             self.names = names_of(self._files[versions.NAMES])
             self.answers = known_of(self._files[versions.KNOWN])
-            self.predictor = self._predictor().with_names(self.names)
+            if versions.INFERENCE in self._files:
+                patched(*self._split(versions.INFERENCE))  # their shapes fit
         self._judge = Judge(self.answers, self.calibration, store.options.known)
 
     @cached_property
@@ -99,6 +101,11 @@ class Reader:
     def record(self) -> VersionRecord:
         """The line of the log for this version."""
         return self.manifest.record
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """Answers by the tables of this version."""
+        return self._predictor().with_names(self.names)
 
     @property
     def num_entities(self) -> int:
@@ -134,8 +141,17 @@ class Reader:
         """All arrays of a kind, as if they were in one file."""
         if kind in (versions.NAMES, versions.KNOWN):
             return (self.names if kind == versions.NAMES else self.answers).arrays()
+        return overlaid(*self._split(kind))
+
+    def _split(self, kind: str) -> tuple[ArrayFile, list[dict[str, NDArray[Any]]]]:
         base, *deltas = self._files[kind]
-        return overlaid(base, [each.arrays for each in deltas])
+        return base, [each.arrays for each in deltas]
+
+    @cached_property
+    def tables(self) -> dict[str, dict[str, Array]]:
+        """The arrays of the model and of inference by kind, for who reads some rows only."""
+        kinds = (versions.MODEL, versions.INFERENCE)
+        return {kind: patched(*self._split(kind)) for kind in kinds if kind in self._files}
 
     def contents(self) -> dict[str, dict[str, NDArray[Any]]]:
         """All arrays by kind."""

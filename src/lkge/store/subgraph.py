@@ -19,7 +19,7 @@ from lkge.models.parameters import host
 from lkge.store.arrays import Array, Patched, taken
 
 Ids = NDArray[np.int64]
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Subgraph:
             for name, array in arrays.items()
         }
 
-    def merged(self, before: NDArray[Any], after: NDArray[Any]) -> Array:
+    def merged(self, before: Array, after: NDArray[Any]) -> Array:
         """The table of the whole graph: `after` (w, …) on the rows of the subgraph, `before` on all
         others. A row that did not change is not written."""
         if self.num_old == len(before):

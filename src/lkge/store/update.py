@@ -15,7 +15,7 @@ import dataclasses
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -55,8 +55,8 @@ from lkge.training.trainer import Trainer, learned_tensors, restored
 class Start:
     """What training begins with: arrays of the model and of inference, and their entities."""
 
-    model: Mapping[str, NDArray[Any]]
-    inference: Mapping[str, NDArray[Any]]
+    model: Mapping[str, Array]
+    inference: Mapping[str, Array]
     num_entities: int
 
 
@@ -103,7 +103,7 @@ class Update:
         measured = self.evaluate(split, result, inference, known)
         since = self.facts_since_calibration(split)
         contents: dict[str, Content] = {
-            versions.MODEL: self.changed(versions.MODEL, reader.model_arrays, model),
+            versions.MODEL: self.changed(versions.MODEL, model),
             versions.NAMES: changed_names(
                 reader.names, split.names, partial(reader.verify, versions.NAMES)
             ),
@@ -113,9 +113,7 @@ class Update:
             versions.HOLD_OUT_FILE: measured.arrays(),
         }
         if inference:
-            contents[versions.INFERENCE] = self.changed(
-                versions.INFERENCE, reader.inference_arrays, inference
-            )
+            contents[versions.INFERENCE] = self.changed(versions.INFERENCE, inference)
         record = self.record(split, result, known, measured)
         manifest = reader.manifest.next(
             self.judged(record, measured),
@@ -128,11 +126,9 @@ class Update:
         )
         return contents, manifest
 
-    def changed(
-        self, kind: str, before: Mapping[str, NDArray[Any]], after: Mapping[str, Array]
-    ) -> Content:
+    def changed(self, kind: str, after: Mapping[str, Array]) -> Content:
         """Tables as what differs from the last version. What is copied instead is verified."""
-        delta = table_delta(before, after)
+        delta = table_delta(self.reader.tables.get(kind, {}), after)
 
         def whole() -> Arrays:
             self.reader.verify(kind)
@@ -143,7 +139,9 @@ class Update:
     def start(self) -> Start:
         """What training begins with: the last version."""
         reader = self.reader
-        return Start(reader.model_arrays, reader.inference_arrays, reader.num_entities)
+        tables = reader.tables
+        inference = tables.get(versions.INFERENCE, {})
+        return Start(tables[versions.MODEL], inference, reader.num_entities)
 
     def split(self) -> UpdateSplit:
         """Step 1: the batch by id, in four parts."""
@@ -291,7 +289,8 @@ class Update:
             self._stream(EVALUATE, 3),
             config.tracked_retractions,
         )
-        last = _Model(reader.predictor, reader.inference_arrays.get(ENTITY), reader.num_entities)
+        rows = reader.tables.get(versions.INFERENCE, {}).get(ENTITY)
+        last = _Model(reader.predictor, rows, reader.num_entities)
         new = _Model(result.predictor, inference.get(ENTITY), split.names.num_entities)
         self.listener(Evaluating(split.index, 2 * len(hold_out)))
         return quality.measured(
@@ -378,7 +377,7 @@ class Update:
     def _drift(self, result: UpdateResult) -> tuple[int, float]:
         """How many old rows changed, and their mean drift."""
         old = result.subgraph.ids[: result.subgraph.num_old]
-        before = taken(self.reader.model_arrays[versions.TABLE], old)
+        before = taken(self.reader.tables[versions.MODEL][versions.TABLE], old)
         after = host(result.tensors[versions.TABLE])[: len(old)]
         changed = np.flatnonzero((before != after).any(axis=1))
         rows = (torch.from_numpy(table[changed]) for table in (before, after))

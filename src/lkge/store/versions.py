@@ -86,7 +86,7 @@ class Store:
                     "store; remove the link"
                 )
         self.format = self._format()
-        self._sound: set[tuple[object, ...]] = set()
+        self._sound: dict[tuple[object, ...], ArrayFile] = {}
 
     @classmethod
     def create(
@@ -232,21 +232,23 @@ class Store:
         """The files of arrays of a version by kind, mapped: deltas and small files verified, of
         others the header and the block checksums. DamagedFile if one is not as it must be."""
         files: dict[str, list[ArrayFile]] = {}
+        sound: dict[tuple[object, ...], ArrayFile] = {}
         for kind, named in manifest.files.items():
             for file in named:
                 found = _regular(self.path_of(file), file.bytes)
                 if kind == BATCH:
                     continue
-                files.setdefault(kind, []).append(self._opened(kind, file, found))
+                key = (file.name, file.sha256, found.st_ino, found.st_mtime_ns)
+                sound[key] = self._sound.get(key) or self._opened(kind, file)
+                files.setdefault(kind, []).append(sound[key])
+        self._sound = sound
         return files
 
-    def _opened(self, kind: str, file: File, found: os.stat_result) -> ArrayFile:
-        """A file, verified unless this object has verified it before."""
+    def _opened(self, kind: str, file: File) -> ArrayFile:
+        """A file that was not opened before."""
         opened = ArrayFile(self.path_of(file), file, old=self.is_old)
-        key = (file.name, file.sha256, found.st_ino, found.st_mtime_ns)
-        if key not in self._sound and (kind in SMALL or f"-{DELTA}." in file.name):
+        if kind in SMALL or f"-{DELTA}." in file.name:
             opened.verify()
-            self._sound.add(key)
         return opened
 
     def is_whole(self, version: int) -> bool:
