@@ -71,7 +71,7 @@ def main() -> None:
 def _cost(size: int) -> Cost:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "KG"
-        _make(folder, size)
+        make(folder, size)
         tables = 2 * 4 * DIM * size
         updates = [_in_process("add", folder, str(number)) for number in range(UPDATES)]
         answers = [_in_process("ask", folder) for _ in range(UPDATES)]
@@ -92,7 +92,7 @@ def _in_process(what: str, *words: object) -> dict[str, float]:
     return measured
 
 
-def _make(folder: Path, size: int) -> None:
+def make(folder: Path, size: int) -> None:
     """A graph of that size, as if it had been learned."""
     generator = np.random.default_rng(size)
     config = configure({"dim": DIM}, living=True)

@@ -6,6 +6,8 @@ refuses another number than the first.
 
 import os
 
+import pytest
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
@@ -13,3 +15,11 @@ import torch
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
+
+LONG = ("test_tutorial.py", "test_quality.py", "test_add_a_method.py", "test_kill.py")
+"""Files with tests of half a minute: they begin first, so that no process waits for one at the
+end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONG)

@@ -11,8 +11,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.training.made import made_graph
 
 import lkge
+from lkge.data.folders import write_growing_graph
 from lkge.methods import Method
 
 PAGE = (Path(__file__).parents[1] / "docs" / "add-a-method.md").read_text("utf-8")
@@ -83,8 +85,9 @@ def test_a_method_of_a_package_has_its_settings_everywhere(
     shown = json.loads(command("methods", "show", "pull", "--json").stdout)
     assert [each["name"] for each in shown["settings"]] == ["strength"]
 
-    quick = ("--dim", "8", "--max-epochs", "1")
-    tuned = command("tune", "--method", "pull", "--dataset", "brick", *quick, "--json")
+    write_growing_graph(made_graph(), tmp_path / "graph")
+    quick = ("--dim", "8", "--max-epochs", "1", "--jobs", "1", "--backend", "torch", "--json")
+    tuned = command("tune", "--method", "pull", "--dataset", "graph", *quick)
     assert tuned.returncode == 0, tuned.stderr
     trials = json.loads(tuned.stdout)["trials"]
     tried = sorted(each["choice"]["method.strength"] for each in trials)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -90,41 +88,6 @@ def test_what_does_not_exist_is_one_line_and_leaves_nothing(
     assert error.startswith("error: ")
     assert all(fragment in error for fragment in fragments)
     assert not run.exists()
-
-
-def heed_ctrl_c() -> None:
-    """A test run in the background ignores SIGINT, and what it starts would ignore it too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(graph: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    long = ("--max-epochs", "1000000", "--patience", "1000000")
-    words = [sys.executable, "-m", "lkge", "run", "--dataset", graph, "--out", run, *SMALL, *long]
-    with subprocess.Popen(
-        list(map(str, words)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_ctrl_c,
-    ) as process:
-        try:
-            wait_for_epoch(process, run / "log.jsonl")
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=30)
-        finally:
-            process.kill()
-    assert process.returncode == 130
-    assert f"lkge run --resume {run}" in errors
-    assert "Traceback" not in errors
-
-
-def wait_for_epoch(process: subprocess.Popen[str], log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not (log.exists() and "EpochFinished" in log.read_text(encoding="utf-8")):
-        assert process.poll() is None, "it ended by itself"
-        assert time.monotonic() < deadline, "no epoch within a minute"
-        time.sleep(0.05)
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from lkge import sizing
 from lkge.cli import app
 from lkge.cli.ask import bar
 from lkge.cli.grow import HELD_OUT, KEPT
@@ -129,6 +130,16 @@ class TestInit:
         words = ("--preset", preset, *SMALL, "--from", facts, "--quiet")
         assert tree("init", tmp_path / "KG", *words)["log"][1]["entities"] == 20
         assert tree("add", tmp_path / "KG", more, "--quiet")[0]["new_entities"] == 10
+
+    def test_settings_follow_from_the_size_of_a_large_graph(
+        self, tmp_path: Path, more: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sizing, "LARGE", 10)
+        result = done("init", tmp_path / "KG", "--from", more, *SMALL)
+        assert result.stderr.startswith("11 entities, 31 facts; batches of 32; ")
+        training = open_graph(tmp_path / "KG").config.training
+        assert training.max_candidates == 6000 * 10 // 11
+        assert training.validation_candidates == sizing.VALIDATION_CANDIDATES
 
     def test_the_options_are_kept(self, tmp_path: Path) -> None:
         done("init", tmp_path / "KG", "--dim", "8", "--keep", "3", "--no-known")

@@ -17,6 +17,7 @@ from lkge.config import RunConfig, literal
 from lkge.configure import configure
 from lkge.errors import DataError
 from lkge.evaluation.results import Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.sizing import PRESET_VALUES, Size
 from lkge.testing import paper_config
 from lkge.training.events import RunFinished, RunStarted
 
@@ -39,10 +40,14 @@ class FakeApi:
         self.interrupted = False
         self.warnings: tuple[str, ...] = ()
         self.results = RESULTS
+        self.size = Size(entities=200, facts=1000)
 
     def load(self, name_or_path: str | Path, data: Path | None = None) -> Any:
         self.calls.append(("load", {"name": name_or_path, "data": data}))
         return SimpleNamespace(name="brick", warnings=self.warnings)
+
+    def size_of(self, graph: Any) -> Size:
+        return self.size
 
     def run(self, graph: Any, *, out: Path, listener: Any, config: RunConfig) -> Any:
         self.calls.append(("run", {"graph": graph, "out": out, "config": config}))
@@ -72,7 +77,7 @@ class FakeApi:
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeApi:
     fake = FakeApi()
-    for name in ("load", "run", "resume"):
+    for name in ("load", "size_of", "run", "resume"):
         monkeypatch.setattr(f"lkge.api.{name}", getattr(fake, name))
     monkeypatch.chdir(tmp_path)
     return fake
@@ -128,6 +133,17 @@ def test_a_preset_is_named_or_comes_with_the_method(
 ) -> None:
     assert lkge("run", *words).exit_code == 0
     assert api.config == configure(changes, preset)
+
+
+def test_settings_follow_from_the_size_of_a_large_graph(api: FakeApi, tmp_path: Path) -> None:
+    api.size = Size(entities=200_000, facts=1_000_000)
+    result = lkge("run", "--out", tmp_path / "sized", "--batch-size", "1500")
+    assert result.stderr.startswith("200,000 entities, 1,000,000 facts; batches of 1,500; ")
+    config = api.calls[-1][1]["config"]
+    assert config == configure({"batch_size": 1500}, size=api.size)
+    assert config.training.max_candidates != PRESET_VALUES["training.max_candidates"]
+    quiet = lkge("run", "--out", tmp_path / "quiet", "--quiet")
+    assert "entities" not in quiet.stderr
 
 
 def test_an_unknown_preset_is_one_line(api: FakeApi) -> None:

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -15,6 +17,8 @@ from typer.testing import CliRunner, Result
 import lkge as package
 from lkge.cli import app
 from lkge.data.facts import write_facts
+from lkge.studies import stream_runs
+from lkge.studies.runner import Job, Running
 
 SMALL = ("--set", "dim=8", "--set", "max_epochs=2", "--set", 'training.backend="torch"')
 CHOICE = ("--stream", "facts.tsv", "--size", "40", "--points", "0%,1,100%", *SMALL, "--out", "out")
@@ -28,6 +32,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     facts = [(f"e{n // 3}", f"r{n % 3}", f"e{(n * n + 7) % (n // 3 + 1)}") for n in range(400)]
     write_facts(tmp_path / "facts.tsv", facts)
     return tmp_path
+
+
+class Ended:
+    """Stands for a process that has ended."""
+
+    def __init__(self, code: int) -> None:
+        self.returncode = code
+
+    def poll(self) -> int:
+        return self.returncode
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are no processes; those of the command that is a process itself are."""
+
+    def start(job: Job, data: Path | None) -> Running:
+        words = job.command(data)[len(stream_runs.PROGRAM) :]
+        job.folder.parent.mkdir(parents=True, exist_ok=True)
+        with job.log.open("a") as log, redirect_stdout(log), redirect_stderr(log):
+            process: Any = Ended(stream_runs.main(words))
+        return Running(job, process, time.monotonic())
+
+    monkeypatch.setattr("lkge.studies.runner._start", start)
 
 
 def streams(*words: str | Path) -> Result:
@@ -54,7 +82,6 @@ def test_all_systems_are_run_once_and_reported(folder: Path) -> None:
     assert "5 % of each add are held out for test" in page
     kept = json.loads(Path("out/facts-living-11.json").read_text(encoding="utf-8"))
     assert kept["config"]["model"]["dim"] == 8
-    assert kept["provenance"]["threads"] == 1
     before = {path: path.stat().st_mtime_ns for path in Path("out").glob("*.json")}
 
     again = streams(*CHOICE)
@@ -147,7 +174,9 @@ def test_a_benchmark_that_was_stopped_goes_on(folder: Path) -> None:
     assert "To go on: lkge bench streams --stream facts.tsv" in errors
     assert "Traceback" not in errors
     assert not Path("out/facts-living-11.json").exists()
-    before = json.loads(state.read_text(encoding="utf-8"))["batches"]
+    stopped = json.loads(state.read_text(encoding="utf-8"))
+    assert stopped["provenance"]["threads"] == 1
+    before = stopped["batches"]
 
     done = streams(*words)
     assert done.exit_code == 0, done.stderr

@@ -32,9 +32,9 @@ from lkge.models.encoders import EPSILON, Moments
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.testing import paper_config
-from lkge.testing.graphs import train_snapshot, trained
+from lkge.testing.graphs import growing_graph, train_snapshot, trained
 
-FEW = {"dim": 16, "batch_size": 256, "learning_rate": 0.01, "max_epochs": 2}
+FEW = {"dim": 16, "batch_size": 16, "learning_rate": 0.01, "max_epochs": 2}
 SYSTEMS = {
     "select-on-test": "fine-tune",
     "select-on-newest": "re-train",
@@ -59,8 +59,8 @@ def script() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def brick() -> GrowingGraph:
-    return api.load("brick")
+def graph() -> GrowingGraph:
+    return growing_graph()
 
 
 def config_for(method: str) -> RunConfig:
@@ -74,25 +74,30 @@ def test_every_departure_is_tried(script: ModuleType) -> None:
 
 @pytest.mark.parametrize("departures", SYSTEMS)
 def test_a_run_is_kept_under_the_name_of_its_departures(
-    script: ModuleType, departures: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: ModuleType,
+    graph: GrowingGraph,
+    departures: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     method = SYSTEMS[departures]
     few = [f"--set={name}={value}" for name, value in {**FEW, "max_epochs": 1}.items()]
     label = ["--label=short"] if "+" in departures else []
-    options = ["--dataset=brick", f"--method={method}", f"--out={tmp_path}", *few, *label]
+    options = ["--dataset=made", f"--method={method}", f"--out={tmp_path}", *few, *label]
+    monkeypatch.setattr(api, "load", lambda dataset, data: graph)
     monkeypatch.setattr(sys, "argv", ["departures.py", departures, *options])
     script.main()
     (kept,) = tmp_path.iterdir()
     short = "-short" if label else ""
-    assert kept.name == f"brick-{method}{short}-{departures}-11.json"
+    assert kept.name == f"made-{method}{short}-{departures}-11.json"
     json.loads(kept.read_text("utf-8"))
 
 
-def test_a_combination_applies_each(script: ModuleType, brick: GrowingGraph) -> None:
+def test_a_combination_applies_each(script: ModuleType, graph: GrowingGraph) -> None:
     names = "select-on-test+values-for-slopes"
-    graph, config = script.departed(names, brick, config_for("si"))
+    other, config = script.departed(names, graph, config_for("si"))
     assert config.method.name == "si-by-value-steps"
-    for before, after in zip(brick.snapshots, graph.snapshots, strict=True):
+    for before, after in zip(graph.snapshots, other.snapshots, strict=True):
         assert np.array_equal(after.valid, before.test)
         assert np.array_equal(after.train, before.train)
 
@@ -101,15 +106,15 @@ def test_a_combination_applies_each(script: ModuleType, brick: GrowingGraph) -> 
     "names", ["values-for-slopes", "strong-damping", "slipped-average+slipped-average"]
 )
 def test_a_departure_about_another_system_is_refused(
-    script: ModuleType, brick: GrowingGraph, names: str
+    script: ModuleType, graph: GrowingGraph, names: str
 ) -> None:
     with pytest.raises(SystemExit, match="does not apply to ewc"):
-        script.departed(names, brick, config_for("ewc"))
+        script.departed(names, graph, config_for("ewc"))
 
 
-def test_strong_damping_is_a_setting_of_every_si(script: ModuleType, brick: GrowingGraph) -> None:
+def test_strong_damping_is_a_setting_of_every_si(script: ModuleType, graph: GrowingGraph) -> None:
     for names, method in (("", "si"), ("values-for-slopes+", "si-by-value-steps")):
-        _, config = script.departed(f"{names}strong-damping", brick, config_for("si"))
+        _, config = script.departed(f"{names}strong-damping", graph, config_for("si"))
         assert (config.method.name, config.get("damping")) == (method, 0.1)
 
 
@@ -123,19 +128,19 @@ def test_an_unknown_departure_is_refused(
     assert "there is no 'nothing'" in capsys.readouterr().err
 
 
-def importance_of(name: str, brick: GrowingGraph) -> Parameters:
+def importance_of(name: str, graph: GrowingGraph) -> Parameters:
     """Ω after two snapshots."""
-    learning = trained(brick, config_for(name))
+    learning = trained(graph, config_for(name))
     next(learning)
     _, _, method = next(learning)
     return Parameters.from_named(method.state(), "importance")
 
 
 def test_only_signed_values_make_negative_importance_and_only_of_relations(
-    brick: GrowingGraph,
+    graph: GrowingGraph,
 ) -> None:
     cut, signed = (
-        importance_of(name, brick) for name in ("si-by-value-steps", "si-by-signed-value-steps")
+        importance_of(name, graph) for name in ("si-by-value-steps", "si-by-signed-value-steps")
     )
     assert (cut.relation >= 0).all()
     assert (cut.relation > 0).any()
@@ -144,7 +149,7 @@ def test_only_signed_values_make_negative_importance_and_only_of_relations(
     assert (signed.entity >= 0).all()
 
 
-def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
+def test_paths_of_relations_sum_values_times_steps(graph: GrowingGraph) -> None:
     config = config_for("si-by-value-steps")
     model, method = Model(config), method_named(config.method.name)(config)
     before: list[Parameters] = []
@@ -164,20 +169,20 @@ def test_paths_of_relations_sum_values_times_steps(brick: GrowingGraph) -> None:
         torch.testing.assert_close(found, expected[-1], rtol=1e-3, atol=1e-6)
 
     method.penalty, method.after_step = watched_penalty, watched_step  # type: ignore[method-assign]
-    train_snapshot(model, method, brick, 0)
+    train_snapshot(model, method, graph, 0)
     assert expected
     assert expected[-1].any()
 
 
-def test_the_slip_divides_the_newest_information_alone(brick: GrowingGraph) -> None:
+def test_the_slip_divides_the_newest_information_alone(graph: GrowingGraph) -> None:
     config = config_for("ewc-by-slip")
     model, method = Model(config), method_named(config.method.name)(config)
     old: Parameters | None = None
     for index in range(3):
-        train_snapshot(model, method, brick, index)
+        train_snapshot(model, method, graph, index)
         found = Parameters.from_named(method.state(), "fisher")
         alone = method_named("ewc")(config)
-        alone.end(model, brick.snapshots[index])
+        alone.end(model, graph.snapshots[index])
         new = Parameters.from_named(alone.state(), "fisher")
         expected = new.map(lambda now, i=index + 1: now / i)
         if old is not None:

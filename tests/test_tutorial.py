@@ -1,4 +1,5 @@
-"""`docs/tutorial.md` is run as it stands, block by block, in an empty folder."""
+"""`docs/tutorial.md` is run as it stands, block by block, in an empty folder; all commands but the
+service are forks of one process."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.forking import forking
 
 import lkge
 
@@ -48,20 +50,21 @@ def free_port() -> str:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """One in which `lkge` is the one under test, with one thread."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    program = programs / "lkge"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m lkge "$@"\n')
-    program.chmod(0o755)
-    return {
+    environment = {
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(Path(lkge.__file__).parents[1]),
         "NUMBA_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
+    with forking(tmp_path / "socket", environment) as program:
+        (programs / "lkge").write_text(program)
+        (programs / "lkge").chmod(0o755)
+        yield environment
 
 
 def words_of(block: Block) -> list[str]:
@@ -78,8 +81,9 @@ def heed_ctrl_c() -> None:
 @contextmanager
 def serving(block: Block, folder: Path, environment: dict[str, str]) -> Iterator[None]:
     """The service runs within the block, and ends well with Ctrl-C."""
+    _, *words = shlex.split(block.text)
     with subprocess.Popen(
-        shlex.split(block.text),
+        [sys.executable, "-m", "lkge", *words],
         cwd=folder,
         env=environment,
         stderr=subprocess.PIPE,

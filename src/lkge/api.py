@@ -25,6 +25,7 @@ from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DamagedFile, RunError
 from lkge.evaluation.results import Results
 from lkge.models.predictor import Predictor
+from lkge.sizing import Size
 from lkge.training import checkpoint
 from lkge.training.checkpoint import Checkpoints, write_checked_json, write_tensors
 from lkge.training.events import Event, JsonlLog, Listener, ignore
@@ -64,7 +65,7 @@ def run(
     interrupted goes on by `resume`.
     """
     named = {"dataset": graph.name, **changes} if config is None else changes
-    chosen = configure(named, preset, config=config)
+    chosen = configure(named, preset, config=config, size=None if config else size_of(graph))
     if out is None:
         warm_up(chosen, listener)
         learned = Loop(graph, chosen, None, listener).run()
@@ -73,6 +74,12 @@ def run(
     loop = _loop(folder, graph, chosen, listener)
     _create(folder, graph, chosen)
     return _learn(folder, loop)
+
+
+def size_of(graph: GrowingGraph) -> Size:
+    """The size of the whole graph, by which settings are chosen."""
+    last = graph.snapshots[-1]
+    return Size(last.num_entities, sum(len(each.train) for each in graph.snapshots))
 
 
 def resume(

@@ -100,6 +100,13 @@ class TrainingConfig(Section):
     all_candidates_below: int = setting(
         5000, "Up to so many entities are all candidates of the softmax.", losses=("softmax",), ge=0
     )
+    max_candidates: int = setting(
+        0, "Entities drawn for the softmax of a batch, at most; 0: no limit.",
+        losses=("softmax",), ge=0,
+    )  # fmt: skip
+    validation_candidates: int = setting(
+        0, "Entities drawn to rank validation facts among, in a larger graph; 0: all.", ge=0
+    )
     relation_prediction_weight: float = setting(
         0.0, "Weight of relation prediction, (s, ?, o), as a second task.", ge=0
     )

@@ -15,6 +15,7 @@ from lkge.config import SECTIONS, RunConfig
 from lkge.data.documents import read_toml as read_toml_file
 from lkge.errors import LkgeError, SettingsError
 from lkge.methods import method_named
+from lkge.sizing import Size, sized
 
 T = TypeVar("T")
 
@@ -103,9 +104,20 @@ def configure(
     *,
     config: RunConfig | None = None,
     living: bool = False,
+    size: Size | None = None,
 ) -> RunConfig:
     """`changes` on top of a whole `config`, or else of a preset: the named one, or that of the
-    method, which is evergreen where none is named."""
+    method, which is evergreen where none is named. What is not in `changes` then follows from the
+    `size` of the graph (`lkge.sizing`)."""
+    chosen = _configured(changes, preset, config, living)
+    if size is None:
+        return chosen
+    return sized(chosen, size, {".".join(chosen.place(name)) for name in changes})
+
+
+def _configured(
+    changes: Mapping[str, Any], preset: str | None, config: RunConfig | None, living: bool
+) -> RunConfig:
     method = changes.get("method", changes.get("method.name"))
     if config is None:
         name = preset_of(method, living=living) if preset is None else preset

@@ -211,3 +211,27 @@ def test_every_batch_of_questions_has_a_sample_of_its_own() -> None:
     assert len({tuple(sample.entities.tolist()) for sample in samples}) == len(samples)
     for part, sample in zip(parts, samples, strict=True):
         assert np.isin(part.facts[:, (0, 2)], sample.entities).all()
+
+
+def test_a_sample_has_at_most_so_many_entities() -> None:
+    facts = asked_facts([1, 3, 2])
+    for share in (1.0, 0.9):
+        generator = np.random.default_rng(1)
+        sample = sample_candidates(facts, 9000, share, generator, all_below=5000, most=300)
+        assert sample is not None
+        assert 300 <= len(sample.entities) <= 305
+        assert sample.importance.sum() == pytest.approx(9000)
+
+
+def test_samples_estimate_a_sum_over_all_entities() -> None:
+    """Σ importance · exp score over a sample has the expectation Σ exp score over all entities, and
+    so for the gradient of each."""
+    facts, generator = asked_facts([1, 3, 2]), np.random.default_rng(1)
+    values = np.exp(generator.standard_normal(300))
+    estimates = []
+    for _ in range(2000):
+        sample = sample_candidates(facts, 300, 1.0, generator, most=20)
+        assert sample is not None
+        estimates.append(sample.importance @ values[sample.entities])
+    error = np.std(estimates) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - values.sum()) < 4 * error

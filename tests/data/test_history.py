@@ -1,4 +1,4 @@
-"""Samples of known facts: of all, of entities; never what is excluded."""
+"""Samples of known facts: of all, of entities, of relations; never what is excluded."""
 
 import numpy as np
 import pytest
@@ -52,6 +52,13 @@ def test_facts_of_entities_are_theirs_and_all_of_them_where_they_are_few() -> No
     few = HISTORY.of_entities(np.array([3]), most=2, generator=rng())
     assert 0 < len(few) <= 2
     assert np.isin(few[:, (0, 2)], [3]).any(axis=1).all()
+
+
+def test_facts_of_relations_are_theirs() -> None:
+    found = HISTORY.of_relations(np.array([4]), most=30, generator=rng())
+    assert 0 < len(found) <= 30
+    assert set(found[:, 1]) == {4}
+    assert among(found, ALLOWED).all()
 
 
 @pytest.mark.parametrize("entity", [99, 1_000_000])

@@ -6,10 +6,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lkge.data import names as names_module
 from lkge.data.names import MappedNames, NameTable
 from lkge.data.vocabulary import INVERSE, Names, Vocabulary
 from lkge.errors import DamagedFile, DataError, UnknownName, most_similar
@@ -177,6 +178,27 @@ def test_in_a_large_table_the_neighbours_in_sorted_order_are_compared(
     assert compared == [10_000]
 
 
+def test_a_name_behind_all_others_is_unknown_although_names_were_removed() -> None:
+    table = NameTable.of(["a", "b", "c"]).renamed(1, "")
+    assert table.find("z") is None
+    assert table.appended(["z"]).find("z") == 3
+
+
+def test_of_long_names_only_so_many_characters_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = NameTable.of(f"{number:06} " + "long name " * 60 for number in range(20_000))
+    compared: list[int] = []
+
+    def counted(name: str, known: list[str]) -> list[int]:
+        compared.append(sum(map(len, known)))
+        return most_similar(name, known)
+
+    monkeypatch.setattr("lkge.data.names.most_similar", counted)
+    assert table.near("012345 " + "long name " * 59)
+    assert compared == [2_000_000]
+
+
 @pytest.mark.parametrize("name", ["\ud800", "東", "straße", ""])
 def test_any_text_can_be_unknown(name: str) -> None:
     assert NameTable.of(["東京", "Straße", "other"]).near(name) == {
@@ -307,3 +329,13 @@ def test_a_table_of_removed_names_only_has_none() -> None:
     assert (len(table), table.find("a"), table.find("")) == (1, None, None)
     assert table.find_all(["a", "b"]).tolist() == [-1, -1]
     assert table.appended(["a"]).find("a") == 1
+
+
+@settings(deadline=None)  # loads pyarrow
+@given(st.lists(st.one_of(st.text(), st.sampled_from(["", *MIXED])), max_size=12))
+def test_many_names_are_sorted_as_few_are(names: list[str]) -> None:
+    names = list(dict.fromkeys(filter(str.isprintable, names)))
+    expected = names_module._sorted(names)
+    found = names_module._sorted_by_columns(names)
+    assert found.dtype == expected.dtype
+    assert found.tolist() == expected.tolist()

@@ -172,3 +172,19 @@ def test_parquet_with_names_that_are_no_utf8_or_that_repeat(tmp_path: Path) -> N
     pq.write_table(pa.table([column] * 4, ["subject", "relation", "object", "object"]), path)
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_facts(path)
+
+
+def test_parquet_whose_statistics_contradict_themselves(tmp_path: Path) -> None:
+    """It must not end the process: pyarrow raises no Python error for its metadata."""
+    column, path = pa.array(["a"]), tmp_path / "f.parquet"
+    pq.write_table(pa.table([column] * 3, ["subject", "relation", "object"]), path)
+    whole, script = path.read_bytes(), "import sys\nfrom lkge.data.facts import read_facts\n"
+    script += "from lkge.errors import DataError\nfor name in sys.argv[1:]:\n"
+    script += "    try: read_facts(name)\n    except DataError: pass\n"
+    names = []
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for at in range(start, len(whole) - 8):
+        names.append(str(tmp_path / f"{at}.parquet"))
+        Path(names[-1]).write_bytes(whole[:at] + bytes([whole[at] ^ 0x11]) + whole[at + 1 :])
+    done = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

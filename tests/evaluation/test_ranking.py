@@ -182,3 +182,37 @@ def test_validation_knows_no_test_fact() -> None:
 def test_validation_without_facts_is_unknown() -> None:
     last = GRAPH.snapshots[2]
     assert np.isnan(Validator(GRAPH.snapshots).mrr(made_predictor(NUMBA), no_facts(), last))
+
+
+@BACKENDS
+def test_among_all_entities_a_sample_is_no_sample(backend: Backend) -> None:
+    snapshot, predictor = GRAPH.snapshots[2], made_predictor(backend)
+    validator = Validator(GRAPH.snapshots)
+    sample = validator.sample(snapshot.valid, snapshot, 12, np.random.default_rng(0))
+    assert sample.entities.tolist() == list(range(12))
+    assert sample.mrr(predictor) == validator.mrr(predictor, snapshot.valid, snapshot)
+
+
+@BACKENDS
+def test_validation_facts_are_ranked_among_a_sample(backend: Backend) -> None:
+    snapshot, predictor = GRAPH.snapshots[2], made_predictor(backend)
+    valid = snapshot.valid[:2]
+    validator = Validator(GRAPH.snapshots)
+    sample = validator.sample(valid, snapshot, 4, np.random.default_rng(1))
+    entities = sample.entities.tolist()
+    assert set(valid[:, (0, 2)].ravel().tolist()) <= set(entities)
+    assert len(entities) < 12
+    few = dataclasses.replace(predictor, entity=predictor.entity[sample.entities])
+    known = {tuple(f) for s in GRAPH.snapshots for f in [*s.train.tolist(), *s.valid.tolist()]}
+    ranks = []
+    for s, r, o in valid.tolist():
+        for fact in ((s, r, o), (o, r ^ 1, s)):
+            answers = {f[2] for f in known if f[:2] == fact[:2]} | {
+                f[0] for f in known if (f[2], f[1] ^ 1) == fact[:2]
+            }
+            scores = {e: predictor.candidate_scores(*fact[:2])[e] for e in entities}
+            others = [e for e in entities if e not in answers]
+            above = sum(scores[e] > scores[fact[2]] for e in others)
+            equal = sum(scores[e] == scores[fact[2]] for e in others)
+            ranks.append(above + 1 + equal / 2)
+    assert sample.mrr(few) == pytest.approx(np.mean(1 / np.array(ranks)))

@@ -61,8 +61,11 @@ def running_client(kg: Path, **options: Any) -> Iterator[TestClient]:
 
 
 @contextmanager
-def served(kg: Path, *words: str, token: str | None = TOKEN) -> Iterator[tuple[str, str]]:
-    """`lkge serve` in a process of its own: its address and what it said. It must end well."""
+def served(
+    kg: Path, *words: str, token: str | None = TOKEN, code: int = 0
+) -> Iterator[tuple[str, str]]:
+    """`lkge serve` in a process of its own: its address and what it said. It must end well, or with
+    this code."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(Path(lkge.__file__).parents[1])
     environment.pop("LKGE_TOKEN", None)
@@ -74,7 +77,7 @@ def served(kg: Path, *words: str, token: str | None = TOKEN) -> Iterator[tuple[s
             said = _until_served(process)
             yield said.rsplit(" at ", 1)[1].strip().rstrip("/"), said
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=60) == code
         finally:
             process.kill()
 
@@ -100,7 +103,7 @@ def _until_served(process: subprocess.Popen[str]) -> str:
     assert process.stderr
     for line in process.stderr:
         said += line
-        if re.match(r"serving .* at http://", line):
+        if re.match(r"serving .* at https?://", line):
             return said
     raise AssertionError(f"it did not start: {said}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from tests.serve.helpers import BEARER, IDLE_LEARNER, more, running_client, wait
 
 from lkge import living
 from lkge.serve.errors import PROBLEM
+from lkge.serve.relearning import REQUEST, is_requested, request
+from lkge.store.reader import open_reader
 from lkge.testing import paper_config
 
 FAILING_LEARNER = (sys.executable, "-c", "raise SystemExit('error: no luck today')")
@@ -36,7 +39,9 @@ def test_all_known_facts_become_a_version_while_the_old_one_answers(kg: Path) ->
         assert again.status_code == 202
         body = {"subject": "City 03", "relation": "lies in"}
         assert client.post("/predict", json=body).json()["version"] == 1
+        assert (kg / REQUEST).exists()
         wait_until(lambda: status_of(client) == "done")
+        wait_until(lambda: not (kg / REQUEST).exists())
         after = health(client)
         assert after["relearn"] == {
             "status": "done",
@@ -60,6 +65,28 @@ def test_batches_that_wait_are_learned_first(kg: Path) -> None:
         assert kinds == ["init", "add", "add", "relearn"]
 
 
+def test_a_request_outlives_the_service(kg: Path) -> None:
+    with running_client(kg, learner_command=IDLE_LEARNER) as client:
+        assert health(client)["relearn"] is None
+        client.post("/relearn", headers=BEARER)
+    with running_client(kg, learner_command=IDLE_LEARNER) as client:
+        assert status_of(client) in ("waiting", "learning")
+
+
+def test_a_request_that_was_met_before_a_kill_is_not_met_again(kg: Path) -> None:
+    request(kg, 1)
+    assert is_requested(kg, open_reader(kg).log)
+    living.open(kg).relearn()
+    assert not is_requested(kg, open_reader(kg).log)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"after": "x"}', b"[" * 100_000])
+def test_a_damaged_request_asks_for_nothing(learned: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / REQUEST).write_bytes(content)
+    relearned = dataclasses.replace(open_reader(learned).record, kind="relearn")
+    assert not is_requested(tmp_path, [relearned])
+
+
 def test_a_failure_is_reported_and_not_repeated(kg: Path) -> None:
     with running_client(kg, learner_command=FAILING_LEARNER) as client:
         client.post("/relearn", headers=BEARER)
@@ -67,6 +94,8 @@ def test_a_failure_is_reported_and_not_repeated(kg: Path) -> None:
         state = health(client)
         assert state["relearn"]["detail"] == "error: no luck today"
         assert (state["status"], state["version"]) == ("degraded", 1)
+    with running_client(kg, learner_command=IDLE_LEARNER) as client:
+        assert health(client)["relearn"] is None
         assert client.post("/relearn", headers=BEARER).json()["status"] == "waiting"
 
 

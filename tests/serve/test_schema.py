@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ STREAMS = [("GET", "/events"), ("GET", "/jobs/{number}/events")]
 MODES = schemathesis.GenerationMode
 
 bounded = settings(
-    max_examples=20,
+    max_examples=max(20, int(os.environ.get("LKGE_HTTP_FUZZ", "0"))),
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
 from tests.serve.helpers import BEARER, more, running_client, served, wait_until
 from typer.testing import CliRunner
 
@@ -96,6 +100,47 @@ def test_a_token_is_made_and_printed_once(kg: Path) -> None:
         [token] = re.findall(r"token for writing: (\S{20,})", said)
         facts = {"facts": more(0), "valid": 0.0}
         assert call(f"{url}/facts", facts, Authorization=f"Bearer {token}")["id"] == 2
+
+
+def test_tokens_are_read_from_files(learned: Path, tmp_path: Path) -> None:
+    for name in ("write", "read"):
+        (tmp_path / name).write_text(f"for {name}\n")
+    words = ("--token-file", str(tmp_path / "write"), "--read-token-file", str(tmp_path / "read"))
+    with served(learned, *words, token=None) as (url, said):
+        assert "token" not in said
+        for token, status in (("for read", 403), ("for write", 422), ("no token", 401)):
+            with pytest.raises(HTTPError) as refused:
+                call(f"{url}/facts", {}, Authorization=f"Bearer {token}")
+            assert refused.value.code == status
+
+
+def test_https(learned: Path, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    with served(learned, "--tls-cert", str(certificate), "--tls-key", str(key)) as (url, _):
+        assert url.startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        with urlopen(f"{url}/health", context=trusted, timeout=60) as response:
+            assert response.status == 200
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
+    return certificate, key
+
+
+@pytest.mark.parametrize("words", [["--tls-cert", "C"], ["--tls-cert", "C", "--tls-key", "K"]])
+def test_https_needs_a_certificate_and_its_key(
+    learned: Path, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "C").write_text("no certificate")
+    paths = [str(tmp_path / word) if word in "CK" else word for word in words]
+    result = CliRunner().invoke(app, ["serve", str(learned), *paths])
+    assert result.exit_code == 2
+    assert "TLS" in result.stderr or "--tls-key" in result.stderr
 
 
 def test_a_port_in_use_is_an_error(learned: Path) -> None:

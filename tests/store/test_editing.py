@@ -241,7 +241,7 @@ class TestErrors:
             accept(graph.store, (), edit=Edit("remove", "person 3"))
         accept(graph.store, [("person 8", "knows 1", "person 30")])
         records = graph.learn_waiting()
-        assert [record.kind for record in records] == ["edit", "nothing", "add"]
+        assert [record.kind for record in records] == ["edit", "failed", "add"]
         assert "no entity named 'person 3'" in records[1].warnings[0]
         assert graph.store.skipped[3].failed
         assert graph.check() == []

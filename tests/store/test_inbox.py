@@ -19,6 +19,7 @@ from tests.store.made import (
 
 from lkge.data.files import held
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError
+from lkge.store import inbox
 from lkge.store.inbox import accept, discard, read_batch, waiting
 from lkge.store.versions import INBOX_LOCK, MODEL, Store
 from lkge.training.checkpoint import read_checked_json, write_checked_json
@@ -45,6 +46,21 @@ def test_what_is_accepted_waits(store: Store) -> None:
 
 def test_lists_are_facts_too(store: Store) -> None:
     assert accept(store, [["a", "is", "b"]]).added == [("a", "is", "b")]  # type: ignore[list-item]
+
+
+def test_many_facts_are_stored_by_number(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "READABLE", 2)
+    added, gone = [("a", "is", "b"), ("b", "ünï", "c"), ("c", "is", "a")], [("e", "was", "f")]
+    batch = accept(store, added, gone)
+    assert (batch.added, batch.retracted) == (added, gone)
+    assert read_batch(store, batch.number) == batch
+    tree = read_checked_json(store.batch_file(batch.number))
+    assert tree["added"]["entities"] == ["a", "b", "c"]
+    for wrong in ({"ids": "AAAA"}, {"entities": ["a", "b"]}, {"entities": "abc"}, {"ids": None}):
+        changed = {**tree, "added": {**tree["added"], **wrong}}
+        write_checked_json(store.batch_file(batch.number), changed)
+        with pytest.raises(DamagedFile):
+            read_batch(store, batch.number)
 
 
 def test_numbers_rise_by_one_after_batches_were_learned(store: Store) -> None:

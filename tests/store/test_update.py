@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 from tests.store.living import QUICK, made, mrr_of, ring
 
+from lkge import sizing
+from lkge.config import RunConfig
 from lkge.living import init
+from lkge.store.update import Update
+from lkge.store.update_split import UpdateSplit
 
 FORGETFUL = {**QUICK, "method": "fine-tune", "dim": 24, "learning_rate": 0.03, "patience": 60}
 
@@ -41,3 +45,21 @@ def test_what_was_not_measured_is_not_a_number(tmp_path: Path) -> None:
     third = graph.add([("person 0", "knows 1", "person 9")], valid=0)
     assert third.by_age.keys() == {"1-2"}
     assert third.mrr_old == pytest.approx(third.by_age["1-2"].mrr)
+
+
+def test_a_graph_that_has_grown_large_is_trained_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, seen = init(tmp_path / "KG", **QUICK), []
+    chosen = Update.training_config
+
+    def watched(update: Update, split: UpdateSplit) -> RunConfig:
+        seen.append(chosen(update, split).training.validation_candidates)
+        return chosen(update, split)
+
+    monkeypatch.setattr(Update, "training_config", watched)
+    graph.add(ring(0, 10), valid=0)
+    monkeypatch.setattr(sizing, "LARGE", 10)
+    graph.add(ring(5, 20), valid=0)
+    assert seen == [0, sizing.VALIDATION_CANDIDATES]
+    assert graph.config.training.validation_candidates == 0

@@ -15,7 +15,7 @@ from lkge.methods.base import Method
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
-from lkge.training.optimizers import Average
+from lkge.training.optimizers import EVERY_STEP_BELOW, Average, averaging_interval
 from lkge.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -131,3 +131,21 @@ def test_an_interrupted_training_has_the_same_mean() -> None:
     again.load_state(*first.state())
     again.train()
     assert bytes_of(again.model.tables) == bytes_of(whole.model.tables)
+
+
+def test_of_an_interval_it_takes_the_last_step() -> None:
+    rows = [torch.full((3, 2), float(step)) for step in range(1, 8)]
+    some, every = (
+        Average(Parameters(torch.zeros(3, 2), torch.zeros(1, 2)), 9.0, k) for k in (3, 1)
+    )
+    for step, made in enumerate(rows, start=1):
+        some.update(Parameters(made, made[:1]), step)
+    for step, made in enumerate((rows[2], rows[5]), start=1):
+        every.update(Parameters(made, made[:1]), step)
+    assert torch.equal(some.tables.entity, every.tables.entity)
+
+
+@pytest.mark.parametrize(("steps", "interval"), [(0, 1), (40, 1), (3200, 100)])
+def test_in_a_large_table_few_steps_of_an_epoch_are_averaged(steps: int, interval: int) -> None:
+    assert averaging_interval(EVERY_STEP_BELOW, steps) == 1
+    assert averaging_interval(EVERY_STEP_BELOW + 1, steps) == interval

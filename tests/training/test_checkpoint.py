@@ -13,6 +13,7 @@ import torch
 from tests.faults import FullDisk, failing
 
 from lkge.errors import DamagedFile, LkgeError, RunError
+from lkge.training import checkpoint
 from lkge.training.checkpoint import (
     MANIFEST,
     Checkpoints,
@@ -132,7 +133,7 @@ def test_strays_of_a_crash_are_cleaned_up(folder: Path) -> None:
 @SAVES
 @pytest.mark.parametrize(
     ("operation", "old"),
-    [("write", [True] * 2), ("replace", [True] * 2), ("fsync", [True] * 3 + [False])],
+    [("write", [True] * 3), ("replace", [True] * 2), ("fsync", [True] * 3 + [False])],
 )
 def test_a_full_disk_at_any_moment_spoils_nothing(
     folder: Path, tmp_path: Path, save: Save, operation: str, old: list[bool]
@@ -291,3 +292,40 @@ def test_there_is_no_pickle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         header = json.loads(data[8 : 8 + size])
         ends = [header[name]["data_offsets"][1] for name in header if name != "__metadata__"]
         assert max(ends) == len(data) - 8 - size
+
+
+def test_a_file_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "PIECE", 7)
+    tensors = {
+        "b.entity": torch.randn(5, 3),
+        "a.entity": torch.randn(3, 5).T,
+        "steps": torch.tensor([3]),
+        "touched": torch.tensor([1, 0, 1], dtype=torch.uint8),
+        "counts": torch.arange(4, dtype=torch.int32),
+        "empty": torch.empty(0, 3),
+        "scalar": torch.tensor(2.5, dtype=torch.float64),
+    }
+    digest = checkpoint.write_tensors(tmp_path / "file", tensors)
+    found = checkpoint.read_tensors(tmp_path / "file", digest)
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+    assert all(found[name].dtype == tensors[name].dtype for name in tensors)
+
+
+def test_saving_takes_a_small_share_of_the_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, saved = [0.0], []
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+
+    class Slow(Checkpoints):
+        def save_epoch(self, tensors: object, progress: object) -> None:
+            now[0] += 10.0
+            saved.append(now[0])
+
+    saver = checkpoint.CheckpointSaver(Slow(folder), interval=2.0)
+    for _ in range(300):
+        now[0] += 5.0
+        saver.save(lambda: ({}, {}))
+    assert len(saved) > 3
+    assert 10.0 * len(saved) < 0.06 * now[0] + 10.0

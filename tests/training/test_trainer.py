@@ -16,7 +16,7 @@ from lkge.evaluation.ranking import Validator
 from lkge.methods import method_named
 from lkge.methods.base import Method, State
 from lkge.models.model import Model
-from lkge.models.parameters import Gradient
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.training.checkpoint import CheckpointSaver
 from lkge.training.events import EpochFinished, Event
@@ -177,7 +177,7 @@ def test_the_real_validator_has_no_opinion_without_facts() -> None:
 def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy(loss: float) -> None:
     config = quick(batch_size=1000)
     trainer = trainer_of(config, [0.1] * 9, ScriptedLoss(config, [0.0, loss]))
-    with pytest.raises(RunError, match=r"no longer finite.*--learning-rate"):
+    with pytest.raises(RunError, match=r"no longer finite; lower training.learning_rate"):
         run(trainer)
     assert trainer.progress.epochs == 1
 
@@ -448,3 +448,26 @@ def test_the_same_seed_draws_the_same_share_of_candidates() -> None:
         learned.append(bytes_of(trainer.model.tables))
     assert learned[1] == learned[2]
     assert len(set(learned)) == 3
+
+
+def test_validation_facts_may_be_ranked_among_a_sample() -> None:
+    """The sample is the same in each epoch, and changes nothing but the validation MRR."""
+    found = []
+    for candidates in (0, 5, 5, 10**6):
+        config = quick(max_epochs=3, patience=9, validation_candidates=candidates)
+        model, snapshot = Model(config), made_graph().snapshots[0]
+        trainer = begun(Trainer(model, Method(config), snapshot, Validator([snapshot])))
+        events = run(trainer)
+        found.append([event.valid_mrr for event in events])
+        assert len(events) == 3
+    assert found[1] == found[2] != found[0] == found[3]
+    assert all(few > all_ for few, all_ in zip(found[1], found[0], strict=True))
+
+
+def test_a_method_that_answers_otherwise_is_validated_among_all_entities() -> None:
+    class Other(Method):
+        def inference_parameters(self, model: Model) -> Parameters:
+            return model.tables
+
+    assert not Other(quick()).ranks_any_rows
+    assert Method(quick()).ranks_any_rows

@@ -1,15 +1,20 @@
 """Settings on the command line: a flag for the common ones, and `--set` for all."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lkge.config import RunConfig
 from lkge.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lkge.sizing import Size
 
 COMMON = (
     *("dataset", "method", "seed", "score", "dim", "learning_rate", "batch_size"),
@@ -34,9 +39,15 @@ def given_as(name: str) -> str:
 
 
 def config_from(
-    file: Path | None, flags: Mapping[str, Any], preset: str | None, *, living: bool = False
+    file: Path | None,
+    flags: Mapping[str, Any],
+    preset: str | None,
+    *,
+    living: bool = False,
+    size: Size | None = None,
 ) -> RunConfig:
-    """A flag outweighs the file, and the file outweighs the preset."""
+    """A flag outweighs the file, the file outweighs the preset, and what is left follows from the
+    size of the graph."""
     from lkge.configure import changes_in, configure
 
     named = {} if file is None else changes_in(file)
@@ -45,7 +56,7 @@ def config_from(
         named = {key: value for key, value in named.items() if not key.startswith("method.")}
     places = {flag: ".".join(RunConfig().place(flag)) for flag in COMMON}
     by_section = {places.get(name, name): value for name, value in flags.items()}
-    return configure(named | by_section, preset, living=living)
+    return configure(named | by_section, preset, living=living, size=size)
 
 
 def takes_settings(command: Command, *, leave_out: frozenset[str] = frozenset()) -> Command:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 import lkge
 from lkge.cli import output
@@ -20,6 +20,7 @@ from lkge.reports import grids, text
 from lkge.training import events as events_
 
 if TYPE_CHECKING:
+    from lkge.data.fact_list import FactList
     from lkge.data.facts import NamedFacts
     from lkge.store import reader, records
 
@@ -73,6 +74,8 @@ def init(
     quiet: output.Quiet = False,
 ) -> None:
     """Make a living graph in a new folder: empty, from facts, or from a finished run."""
+    from lkge.sizing import Size
+
     output.require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
     facts = _together(files)
     if files and not facts:
@@ -80,7 +83,10 @@ def init(
             f"there is no fact in {_names(files)}; leave out --from for an empty graph"
         )
     if run is None:
-        chosen = config_from(config, flags, preset, living=True)
+        size = Size(len(facts.entities), len(facts))
+        chosen = config_from(config, flags, preset, living=True, size=size)
+        if not quiet:
+            output.say_size(chosen, size)
         graph = lkge.init(kg, config=chosen, keep=keep, keep_days=keep_days, known=known)
     elif config is not None:
         raise lkge.SettingsError(
@@ -140,6 +146,8 @@ def add(
     if not (done or events or as_json):
         output.say("Nothing waits to be learned.")
     _finish(graph, done, events, as_json)
+    if any(record.kind == "failed" for record in done):
+        raise Exit(output.SOME_FAILED)
 
 
 def edit(
@@ -274,9 +282,11 @@ def read_files(files: Iterable[Path]) -> list[NamedFacts]:
     return read
 
 
-def _together(files: Iterable[Path] | None) -> list[tuple[str, str, str]]:
+def _together(files: Iterable[Path] | None) -> FactList:
     """The facts of all files in order, each once."""
-    return list(dict.fromkeys(fact for facts in read_files(files or []) for fact in facts))
+    from lkge.data.fact_list import FactList
+
+    return FactList.joined(read_files(files or []))
 
 
 def version_grid(record: records.VersionRecord) -> grids.Grid:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -22,6 +20,9 @@ from lkge.training import events
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from lkge.config import RunConfig
+    from lkge.sizing import Size
 
 SOME_FAILED = 1
 USER_ERROR = 2
@@ -94,6 +95,14 @@ def warnings_as_lines() -> Iterator[None]:
         yield
 
 
+def say_size(config: RunConfig, size: Size) -> None:
+    """What was chosen for a large graph, and the time and memory that it takes, on stderr."""
+    from lkge.sizing import describe
+
+    if size.is_large:
+        say(describe(config, size), stderr=True)
+
+
 def say_error(message: str) -> None:
     """Print a red line on stderr."""
     say(f"error: {message}", "red", stderr=True)
@@ -131,7 +140,9 @@ def show(*tables: grids.Grid) -> None:
 
 def print_json(tree: Any) -> None:
     """Print plain values and dataclasses as JSON."""
-    typer.echo(json_text(_plain(tree), indent=2))
+    from lkge.evaluation.results import nan_to_none
+
+    typer.echo(json_text(nan_to_none(tree), indent=2))
 
 
 def flush() -> None:
@@ -144,18 +155,3 @@ def flush() -> None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise RunError(f"the output cannot be written: {reason_of(error)}") from error
-
-
-def _plain(tree: Any) -> Any:
-    """The tree with dataclasses as objects; nan and infinities, which JSON lacks, are null."""
-    match tree:
-        case float() if not math.isfinite(tree):
-            return None
-        case Mapping():
-            return {name: _plain(value) for name, value in tree.items()}
-        case list() | tuple():
-            return [_plain(value) for value in tree]
-        case _ if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-            return _plain(dataclasses.asdict(tree))
-        case _:
-            return tree

@@ -43,7 +43,10 @@ def run(
         output.require_unused(folder, remedy)
     screen = output.console(stderr=as_json)
     with output.stoppable(lambda: _advice(folder, data)):
-        learn = _anew(folder, data, chosen) if resume is None else _again(folder, data)
+        if resume is None:
+            learn = _anew(folder, data, partial(config_from, config, flags, preset), quiet)
+        else:
+            learn = _again(folder, data)
         with output.progress(screen, chosen.training.patience, quiet) as listener:
             done = learn(listener=listener)
     if as_json:
@@ -91,12 +94,19 @@ def _config_of(folder: Path) -> lkge.RunConfig:
     return read_toml(config)
 
 
-def _anew(folder: Path, data: Path | None, config: lkge.RunConfig) -> Callable[..., lkge.Run]:
-    """The function that learns the graph of the settings. The graph is loaded here."""
+def _anew(
+    folder: Path, data: Path | None, configured: Callable[..., lkge.RunConfig], quiet: bool
+) -> Callable[..., lkge.Run]:
+    """The function that learns the graph of the settings. The graph is loaded here; its size
+    decides on settings that were not given."""
     from lkge import api
 
-    graph = api.load(config.dataset.name, data)
+    graph = api.load(configured().dataset.name, data)
     output.say_warnings(graph.warnings)
+    size = api.size_of(graph)
+    config = configured(size=size)
+    if not quiet:
+        output.say_size(config, size)
     return partial(api.run, graph, out=folder, config=config)
 
 

@@ -92,9 +92,11 @@ def query_batches(
     share: float = 1.0,
     *,
     all_below: int = 0,
+    most: int = 0,
 ) -> Iterator[Batch]:
     """One epoch of softmax training: every fact once, no corruptions. The queries (s, r, ?) come
     in random order. All facts of a query are in the same batch, so a batch has about `size` facts.
+    `share`, `all_below` and `most` are those of `sample_candidates`.
     """
     _, query, counts = np.unique(
         pack(facts[:, 0], facts[:, 1]), return_inverse=True, return_counts=True
@@ -106,7 +108,9 @@ def query_batches(
     given = np.argsort(position, kind="stable")
     for part in np.split(given, np.flatnonzero(starts_run(position[given] // size)))[1:]:
         none = np.empty((len(part), 0), dtype=np.int32)
-        sample = sample_candidates(facts[part], num_entities, share, generator, all_below=all_below)
+        sample = sample_candidates(
+            facts[part], num_entities, share, generator, all_below=all_below, most=most
+        )
         yield Batch(facts[part], none, none.astype(np.bool_), sample=sample)
 
 
@@ -118,20 +122,24 @@ def sample_candidates(
     power: float = 1.0,
     *,
     all_below: int = 0,
+    most: int = 0,
 ) -> Sample | None:
-    """The entities of the facts, and a random share of all entities; None, which stands for all
-    entities, if `share` is 1 or if there are at most `all_below` entities.
+    """The entities of the facts, and a random share of all entities, at most `most` if that is not
+    zero. None, which stands for all entities, if `share` is 1 and `most` is zero, or if there are
+    at most `all_below` entities.
 
     Objects are targets of the loss; subjects are candidates because many score functions rank the
     subject of a query high. The importance of both is 1. If d of the n other entities were drawn,
     the importance of each is (n / d)^power.
     """
-    if share >= 1 or num_entities <= all_below:
+    if (share >= 1 and not most) or num_entities <= all_below:
         return None
+    size = math.ceil(share * num_entities)
+    size = min(size, most) if most else size
     own = np.zeros(num_entities, dtype=np.bool_)
     own[facts[:, (0, 2)]] = True
     chosen = own.copy()
-    chosen[generator.choice(num_entities, math.ceil(share * num_entities), replace=False)] = True
+    chosen[generator.choice(num_entities, size, replace=False)] = True
     num_own = int(own.sum())
     others, drawn = num_entities - num_own, int(chosen.sum()) - num_own
     importance = np.where(own[chosen], 1.0, (others / max(1, drawn)) ** power)

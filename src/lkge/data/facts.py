@@ -92,6 +92,9 @@ def _plain_bytes(source: Path | str | bytes | BinaryIO, compression: str, name: 
 
 
 def _require_names(facts: NamedFacts) -> None:
+    encoded = facts.encoded
+    if all(map(str.strip, encoded.entities)) and all(map(str.strip, encoded.relations)):
+        return
     columns = (facts.subjects, facts.relations, facts.objects)
     for kind, names in zip(formats.KINDS, columns, strict=True):
         if not all(map(str.strip, names)):
@@ -104,14 +107,12 @@ def _require_names(facts: NamedFacts) -> None:
 
 
 def _without_repeats(facts: NamedFacts) -> NamedFacts:
-    places: dict[Triple, int] = {}
-    first = [places.setdefault(fact, at) == at for at, fact in enumerate(facts)]
-    if all(first):
+    encoded = facts.encoded
+    first = encoded.is_first()
+    if first.all():
         return facts
-    again = f"{facts.place_of(first.index(False))}: a fact stands here for the second time"
-    warning = f"{again}; repeats in this file, left out: {first.count(False)}"
-    columns = (facts.subjects, facts.relations, facts.objects)
-    subjects, relations, objects = (list(compress(names, first)) for names in columns)
+    again = f"{facts.place_of(int(first.argmin()))}: a fact stands here for the second time"
+    warning = f"{again}; repeats in this file, left out: {int((~first).sum())}"
     lines = facts.lines and list(compress(facts.lines, first))
     warnings = (*facts.warnings, warning)
-    return NamedFacts(facts.source, subjects, relations, objects, lines, warnings)
+    return NamedFacts(facts.source, *encoded.at(first).columns, lines, warnings)

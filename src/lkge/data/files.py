@@ -2,19 +2,25 @@
 
 import errno
 import fcntl
+import math
 import os
 import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from lkge.errors import DataError, RunError
 
 LEFTOVER = ".*.part"
 """The pattern of temporary files that a crash in `unfinished` leaves in the folder."""
+
+_LOCK_PAUSE = 0.01
+"""Seconds between two tries to get a lock."""
 
 _REMEDIES = {
     errno.ENOSPC: "; make room on the disk and try again",
@@ -180,10 +186,10 @@ def reason_of(error: OSError) -> str:
 
 
 @contextmanager
-def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
+def held(path: Path, *, wait: bool | float = False) -> Iterator[bool]:
     """Hold an exclusive lock on the file `path`, against other processes and threads. The value is
-    whether the block holds the lock: False if another holds it, and `wait` is False. The operating
-    system releases the lock when the process ends or crashes.
+    whether the block holds the lock: False if another holds it, and `wait` is False or so many
+    seconds have passed. The operating system releases the lock when the process ends or crashes.
     """
     with as_run_error(path):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -191,12 +197,21 @@ def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
     with lock:
         if not stat.S_ISREG(os.fstat(lock.fileno()).st_mode):
             raise RunError(f"{path}: not a file; remove what is in its place")
-        try:
-            with as_run_error(path):
-                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            alone = True
-        except RunError as error:
-            if not isinstance(error.__cause__, BlockingIOError):
-                raise
-            alone = False
+        with as_run_error(path):
+            alone = _locked(lock, math.inf if wait is True else time.monotonic() + wait)
         yield alone
+
+
+def _locked(lock: IO[bytes], until: float) -> bool:
+    """Lock an open file, at the latest at a time, which may be infinite; whether it worked."""
+    if until == math.inf:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return True
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_LOCK_PAUSE)

@@ -4,6 +4,8 @@ A sample takes time and memory in proportion to its size, not to the number of k
 arrays of `KnownFacts` may be mapped from a file, and only the pages of the sample are read.
 """
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
@@ -57,6 +59,26 @@ class History:
         ids = np.unique(entities).astype(np.int64)
         starts, stops = self._known.spans_of(ids)
         return self._facts(_places(starts, stops, most, generator))
+
+    def of_relations(
+        self, relations: npt.NDArray[np.integer], most: int, generator: np.random.Generator
+    ) -> Facts:
+        """Facts of each of the given relations, at most `most` for one. The first call sorts the
+        queries of all facts by relation."""
+        order, sorted_relations = self._by_relation
+        ids = np.unique(relations)
+        first = np.searchsorted(sorted_relations, ids)
+        behind = np.searchsorted(sorted_relations, ids, side="right")
+        queries = order[_places(first, behind, most, generator)]
+        starts, stops = self._known.offsets[queries], self._known.offsets[queries + 1]
+        return self._facts(_places(starts, stops, 1, generator))
+
+    @cached_property
+    def _by_relation(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The places of the queries by relation, and their relations."""
+        relations = self._known.keys & _LAST_RELATION
+        order = np.argsort(relations, kind="stable")
+        return order, relations[order]
 
     def _facts(self, places: npt.NDArray[np.int64]) -> Facts:
         """The facts at places of `answers`, each once, without excluded ones."""

@@ -87,6 +87,17 @@ class KnownFacts:
         """For each of n facts whether it is known; shape (n,)."""
         return self._places(pack(facts[:, 0], facts[:, 1]), facts[:, 2])[1]
 
+    def within(self, facts: Facts, entities: Ints) -> Facts:
+        """The known answers to the queries of n facts in both directions, as facts (k, 3); those
+        of two of the given entities (w,), ascending and distinct, under their places there."""
+        queries = np.unique(with_inverses(facts)[:, :2], axis=0)
+        starts, stops = self.lookup(queries[:, 0], queries[:, 1])
+        sizes = stops - starts
+        items = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        known = np.column_stack([np.repeat(queries, sizes, axis=0), self.entries(items)[1]])
+        present = np.isin(known[:, (0, 2)], entities).all(axis=1)
+        return places_of(known[present].astype(np.int32), entities)
+
     def around(self, entity: int, limit: int | None = None) -> tuple[Facts, Ids]:
         """The first k facts (k, 3) with the subject `entity`, inverse facts included, sorted by
         relation and object; and their `since` (k,)."""
@@ -171,6 +182,12 @@ def _of_rows(queries: Ints, answers: Ids, since: Ids) -> KnownFacts:
 def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> Ints:
     """subject · 2³² + relation, elementwise."""
     return (np.asarray(subjects, dtype=np.int64) << 32) | np.asarray(relations, dtype=np.int64)
+
+
+def places_of(facts: Facts, entities: Ints) -> Facts:
+    """Facts with the places of their entities among the given ones (w,), ascending."""
+    places = np.searchsorted(entities, facts[:, (0, 2)]).astype(np.int32)
+    return np.stack([places[:, 0], facts[:, 1], places[:, 1]], axis=1)
 
 
 def starts_run(values: npt.NDArray[np.integer]) -> Mask:

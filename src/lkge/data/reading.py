@@ -39,7 +39,7 @@ def max_memory() -> int:
     """Bytes that reading one file may take: of `LKGE_MAX_MEMORY`, or half of what there is."""
     text = os.environ.get(MEMORY, "").strip()
     if not text:
-        return _memory_of_machine() // 2
+        return memory_of_machine() // 2
     number = text.lower().removesuffix("b").rstrip()
     unit = number[-1:] if number[-1:] in UNITS else ""
     digits = number.removesuffix(unit).strip()
@@ -48,7 +48,7 @@ def max_memory() -> int:
     return int(digits) * UNITS[unit]
 
 
-def _memory_of_machine() -> int:
+def memory_of_machine() -> int:
     """Bytes of memory, or of what a container has, or of what this process may take."""
     import resource
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lkge.data.fact_list import FactList
 from lkge.data.vocabulary import Vocabulary
 
 Facts = npt.NDArray[np.int32]
@@ -34,9 +35,10 @@ def among(facts: Facts, others: Facts) -> npt.NDArray[np.bool_]:
 
 def numbered(vocabulary: Vocabulary, named: Iterable[tuple[str, str, str]]) -> Facts:
     """Facts by name as ids, shape (n, 3); new names are added to the vocabulary."""
-    entity, relation = vocabulary.add_entity, vocabulary.add_relation
-    ids = [(entity(s), relation(r), entity(o)) for s, r, o in named]
-    return np.array(ids, dtype=np.int32).reshape(-1, 3)
+    facts = FactList.of(named)
+    relations = [vocabulary.add_relation(name) for name in facts.relations]
+    entities = [vocabulary.add_entity(name) for name in facts.entities]
+    return facts.numbered(entities, relations)
 
 
 def no_facts() -> Facts:

@@ -7,11 +7,12 @@ current  it is ranked among E_i of model M_i and filtered with the facts known b
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.known_facts import KnownFacts
+from lkge.data.known_facts import KnownFacts, places_of
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, with_inverses
 from lkge.evaluation.results import Accuracy, accuracy, mean_reciprocal_rank
 from lkge.models.predictor import Predictor, View
@@ -57,6 +58,17 @@ class Validator:
         ranks = predictor.ranks(with_inverses(facts), [_view(snapshot)], self._answers)
         return mean_reciprocal_rank(ranks[:, 0])
 
+    def sample(
+        self, facts: Facts, snapshot: Snapshot, size: int, generator: np.random.Generator
+    ) -> "ValidationSample":
+        """`facts` (n, 3), to be ranked among their own entities and `size` others, drawn once."""
+        drawn = generator.choice(snapshot.num_entities, size, replace=False)
+        entities = np.union1d(drawn, facts[:, (0, 2)]).astype(np.int64)
+        known = self._answers.within(facts, entities)
+        return ValidationSample(
+            entities, with_inverses(places_of(facts, entities)), KnownFacts.build([known])
+        )
+
     def union_mrr(self, predictor: Predictor) -> float:
         """MRR on the validation facts of all snapshots so far, each ranked among the entities of
         its own snapshot. Settings are chosen by it. No method sees it during training."""
@@ -65,6 +77,21 @@ class Validator:
         ranks = predictor.ranks(np.concatenate(queries), views, self._answers)
         own = [part[:, k] for k, part in enumerate(_split(ranks, queries))]
         return mean_reciprocal_rank(np.concatenate(own))
+
+
+@dataclass(frozen=True)
+class ValidationSample:
+    """Queries (2n, 3) of n facts, and the entities (w,) that they are ranked among: ids of the
+    queries and of the known answers are places in this array."""
+
+    entities: NDArray[np.int64]
+    queries: Facts
+    answers: KnownFacts
+
+    def mrr(self, predictor: Predictor) -> float:
+        """MRR; the predictor has the rows of `entities` only."""
+        view = View(len(self.entities), 0)
+        return mean_reciprocal_rank(predictor.ranks(self.queries, [view], self.answers)[:, 0])
 
 
 def _view(snapshot: Snapshot) -> View:

@@ -6,7 +6,7 @@ h[i, j] is the accuracy of model M_i (after snapshot i) on the test set Q_j of s
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -172,12 +172,18 @@ def _protocol(tree: Mapping[str, Any]) -> ProtocolResult:
 
 
 def nan_to_none(tree: Any) -> Any:
-    """A tree for `json.dump` in which nan is null."""
-    if isinstance(tree, Mapping):
-        return {name: nan_to_none(value) for name, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [nan_to_none(value) for value in tree]
-    return None if isinstance(tree, float) and math.isnan(tree) else tree
+    """A tree for `json.dump`: nan and infinities are null, dataclasses are objects."""
+    match tree:
+        case float():
+            return tree if math.isfinite(tree) else None
+        case Mapping():
+            return {name: nan_to_none(value) for name, value in tree.items()}
+        case list() | tuple():
+            return [nan_to_none(value) for value in tree]
+        case _ if is_dataclass(tree) and not isinstance(tree, type):
+            return nan_to_none(asdict(tree))
+        case _:
+            return tree
 
 
 def _none_to_nan(record: Mapping[str, Any]) -> dict[str, Any]:

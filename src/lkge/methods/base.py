@@ -155,6 +155,13 @@ class Method:
         """What answers queries: by default the inference parameters and the model's score."""
         return TablePredictor.of(self.inference_parameters(model), model.score, model.backend)
 
+    @property
+    def ranks_any_rows(self) -> bool:
+        """Whether the tables themselves answer, so that a model of some rows ranks these."""
+        kind = type(self)
+        own = kind.predictor, kind.inference_parameters
+        return own == (Method.predictor, Method.inference_parameters)
+
     def note(self) -> str:
         """What a reader of the last snapshot's figures should know, such as what this method
         cannot do; usually nothing."""

@@ -142,8 +142,9 @@ class Evergreen(CountingMethod):
         self._retracted = facts
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
-        """Keep the last parameters, add new rows."""
-        self._old = model.tables.clone()
+        """Keep the last parameters, where they are used, and add new rows."""
+        if self.config.transfer or not self.uses_history:
+            self._old = model.tables.clone()
         super().grow(model, snapshot)
         if self.config.transfer:
             model.tables = transfer(model.score, snapshot.train, model.tables, self._old)

@@ -54,7 +54,7 @@ class FactReplayConfig(MethodConfig):
     consolidate_after: float = setting(
         0.05, "Consolidate after so many facts of small updates for each known one; 0: never.", ge=0
     )
-    consolidation_epochs: int = setting(2, "Epochs of a consolidation.", ge=1)
+    consolidation_epochs: int = setting(4, "Epochs of a consolidation.", ge=1)
 
 
 class FactReplay:

@@ -15,8 +15,8 @@ from lkge.models.scores import Score, score_of
 (
     INITIALISE, TRAIN, REMEMBER, REPLAY, INFORM, ATTEND, ENCODE, NEIGHBOURS,
     HOLD_OUT, SUBGRAPH, EVALUATE, REPLAY_STEP, PSEUDO_QUERIES, REPLAYED_FACTS,
-    REPLAY_MODEL, VALIDATE, HISTORY,
-) = range(17)  # fmt: skip
+    REPLAY_MODEL, VALIDATE, HISTORY, RANK,
+) = range(18)  # fmt: skip
 """What a stream of random numbers is for; each purpose has its own."""
 
 

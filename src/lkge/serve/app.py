@@ -60,6 +60,7 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
         dependencies=[Depends(auth.authorize)],
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     for router in (routes.query, routes.browse, routes.jobs, routes.ingest):

@@ -25,8 +25,7 @@ def neighbourhood(reader: Reader, entity: str, limit: int) -> schemas.Neighbourh
 @functools.lru_cache(maxsize=1)
 def entity_map(reader: Reader, limit: int) -> schemas.EntityMap:
     """The map of at most `limit` entities. Two threads may compute the same map twice."""
-    ids = np.setdiff1d(np.arange(reader.num_entities), reader.removed, assume_unique=True)
-    degrees = reader.degree(ids)
+    ids, degrees = _degrees(reader)
     places = select_entities(degrees, limit)
     chosen = ids[places]
     plane = principal_plane(reader.rows(chosen)).round(4)
@@ -40,19 +39,33 @@ def entity_map(reader: Reader, limit: int) -> schemas.EntityMap:
     )
 
 
+@functools.lru_cache(maxsize=1)
+def _degrees(reader: Reader) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The entities that are not removed, and the number of known facts of each."""
+    ids = np.setdiff1d(np.arange(reader.num_entities), reader.removed, assume_unique=True)
+    return ids, reader.degree(ids)
+
+
+def forget() -> None:
+    """Forget what was computed for an old version, which keeps its arrays open."""
+    entity_map.cache_clear()
+    _degrees.cache_clear()
+
+
 def principal_plane(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """The first two principal components of rows (n, d), as (n, 2), scaled to -1 … 1.
 
-    Centred rows = U S Vᵀ; the coordinates are the first two columns of U S. The sign of each axis
-    makes the sum of cubes positive, so that maps of successive versions look alike.
+    With centred rows X and the eigenvectors V of XᵀX, the coordinates are the columns of X V for
+    the two largest eigenvalues. The sign of each axis makes the sum of cubes positive, so that maps
+    of successive versions look alike.
     """
     plane = np.zeros((len(rows), 2))
     if not len(rows):
         return plane
     centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    axes = min(2, len(sizes))
-    plane[:, :axes] = left[:, :axes] * sizes[:axes]
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    axes = vectors[:, ::-1][:, :2]
+    plane[:, : axes.shape[1]] = centred @ axes
     plane *= np.where((plane**3).sum(axis=0) < 0, -1.0, 1.0)
     largest = np.abs(plane).max()
     return plane / largest if largest > 0 else plane

@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lkge.errors import DataError, LkgeError, UnknownName
+from lkge.errors import DataError, LkgeError, StoreLocked, UnknownName
 
 PROBLEM = "application/problem+json"
+RETRY_SECONDS = 1  # after which a client may ask again while the store is locked
 MAX_FAULTS = 20  # faults of one request that a problem lists
 
 
@@ -98,6 +99,8 @@ def to_problem(error: Exception) -> HTTPProblem:
             return HTTPProblem(422, str(error))
         case LkgeError(__cause__=OSError(errno=errno.ENOSPC | errno.EDQUOT)):
             return HTTPProblem(507, str(error))
+        case StoreLocked():
+            return overloaded(str(error), RETRY_SECONDS)
         case LkgeError():
             return HTTPProblem(503, str(error))
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):

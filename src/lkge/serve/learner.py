@@ -3,15 +3,19 @@
 The parent runs `python -m lkge.serve.learner FOLDER` with low priority and one thread, and reads
 its events, one JSON object a line. The child calls `LivingGraph.learn_waiting`, or with the word
 `--relearn` `LivingGraph.relearn`. The child inherits no sockets, is in its own process group, and
-ends on SIGTERM; a later child continues its work.
+ends on SIGTERM; a later child continues its work. Its stdin is a pipe that the parent never writes
+to: the pipe ends with the parent, however that ended, and then the child ends too.
 """
 
 import asyncio
 import json
 import os
+import signal
 import sys
+import threading
+import time
 from asyncio import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -73,13 +77,13 @@ class Learner:
         self._command = command
         self._process: subprocess.Process | None = None
 
-    async def events(self, *words: str) -> AsyncIterator[Mapping[str, Any]]:
+    async def events(self, *words: str) -> AsyncGenerator[Mapping[str, Any], None]:
         """Start a child and yield its events until it ends; LearnerFailed if it fails. `words` are
         added to its command."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
             *words,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={k: v for k, v in os.environ.items() if k not in SECRETS} | CHILD_ENVIRONMENT,
@@ -134,5 +138,19 @@ async def _last_line(stream: asyncio.StreamReader) -> str:
     return last.decode("utf-8", "replace")
 
 
+def end_with_parent() -> None:
+    """End this process when its stdin ends: by SIGTERM, and if that does not help by SIGKILL."""
+
+    def wait() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(SECONDS_TO_STOP)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 if __name__ == "__main__":
+    end_with_parent()
     (relearn if RELEARN in sys.argv[2:] else learn)(sys.argv[1])

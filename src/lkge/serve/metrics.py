@@ -14,6 +14,9 @@ from lkge.serve.schemas import Health
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the latency histogram, in seconds."""
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+OTHER = "other"
+"""The label of all methods that are not in `METHODS`, and of all paths without a route."""
 
 
 def _worse(health: Health) -> float:
@@ -120,7 +123,8 @@ class RequestMetrics(HTTPMiddleware):
             if not status:
                 await to_problem(error).response()(scope, receive, record_status)
         finally:
-            route = getattr(scope.get("route"), "path", "")
-            self._metrics.requests.labels(scope["method"], route, status).inc()
+            route = getattr(scope.get("route"), "path", OTHER)
+            method = scope["method"] if scope["method"] in METHODS else OTHER
+            self._metrics.requests.labels(method, route, status).inc()
             if not is_stream(scope["path"]):
                 self._metrics.latency.labels(route).observe(time.perf_counter() - started)

@@ -19,8 +19,38 @@ browse = APIRouter(tags=["browse"], responses=problem_responses(422), dependenci
 jobs = APIRouter(tags=["ingest"], dependencies=[READ])
 ingest = APIRouter(tags=["ingest"], dependencies=[WRITE])
 
-ACCEPTED: dict[int | str, dict[str, Any]] = {
-    202: {"headers": {"Location": {"description": "The job.", "schema": {"type": "string"}}}}
+LOCATION = {"Location": {"description": "The job.", "schema": {"type": "string"}}}
+JOB_LINK = {"operationId": "job", "parameters": {"number": "$response.body#/id"}}
+ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"headers": LOCATION, "links": {"job": JOB_LINK}}}
+LEARNED = {
+    "predict": {
+        "operationId": "predict",
+        "requestBody": {
+            "subject": "$request.body#/facts/0/0",
+            "relation": "$request.body#/facts/0/1",
+        },
+    },
+    "score": {"operationId": "score", "requestBody": {"facts": ["$request.body#/facts/0"]}},
+    "undo": {"operationId": "post_facts", "requestBody": {"retract": "$request.body#/facts"}},
+}
+"""What to do with posted facts; unknown names get status 404 until they are learned."""
+WITH_NAME: dict[int | str, dict[str, Any]] = {
+    200: {
+        "links": {
+            "neighbourhood": {
+                "operationId": "neighbourhood",
+                "parameters": {"entity": "$response.body#/names/0"},
+            },
+            "similar": {
+                "operationId": "similar",
+                "requestBody": {"entity": "$response.body#/names/0"},
+            },
+            "remove": {
+                "operationId": "post_edit",
+                "requestBody": {"remove": "$response.body#/names/0"},
+            },
+        }
+    }
 }
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {}}}
@@ -86,7 +116,7 @@ async def score(query: schemas.ScoreQuery, service: ServiceDep) -> schemas.Score
     return schemas.ScoredFacts(version=version, calibrated=calibrated, facts=facts)
 
 
-@browse.get("/entities")
+@browse.get("/entities", responses=WITH_NAME)
 async def entities(
     service: ServiceDep, prefix: Prefix = "", limit: Annotated[int, Query(ge=1, le=100)] = 10
 ) -> schemas.Names:
@@ -136,14 +166,18 @@ async def versions(
     limit: Annotated[int, Query(ge=1, le=1_000, description="How many, newest kept.")] = 100,
 ) -> schemas.Versions:
     """The history of the graph, with the MRR of each version on the held-out facts of all."""
-    reader, tags = service.reader, await service.tags()
-    entries = [
-        schemas.VersionEntry.model_validate(each).model_copy(
-            update={"tags": tags.get(each.version, [])}
-        )
-        for each in reader.log[-limit:]
-    ]
-    return schemas.Versions(current=reader.version, versions=entries)
+    tags = await service.tags()
+
+    def entries(reader: Reader) -> list[schemas.VersionEntry]:
+        return [
+            schemas.VersionEntry.model_validate(each).model_copy(
+                update={"tags": tags.get(each.version, [])}
+            )
+            for each in reader.log[-limit:]
+        ]
+
+    version, found = await service.active.query(entries)
+    return schemas.Versions(current=version, versions=found)
 
 
 @browse.get("/health")
@@ -161,7 +195,10 @@ async def metrics(service: ServiceDep) -> PlainTextResponse:
 @ingest.post(
     "/facts",
     status_code=202,
-    responses={**ACCEPTED, **problem_responses(400, 401, 403, 413, 422, 507)},
+    responses={
+        202: {"headers": LOCATION, "links": {"job": JOB_LINK, **LEARNED}},
+        **problem_responses(400, 401, 403, 413, 422, 507),
+    },
 )
 async def post_facts(
     facts: schemas.NewFacts, service: ServiceDep, response: Response

@@ -338,9 +338,6 @@ class VersionEntry(BaseModel):
     mrr_new: Measurement = Field(description="MRR on held-out facts of this version.")
     mrr_old_before: Measurement = Field(description="MRR on older held-out facts, before.")
     mrr_old: Measurement = Field(description="MRR on older held-out facts, after.")
-    row: dict[str, Measurement] = Field(
-        description="MRR after this version on the held-out facts of each version up to it."
-    )
     candidates: Count = Field(description="Number of entities that are ranked.")
     drift: Measurement = Field(description="Mean of 1 - cosine over the old rows that changed.")
     touched: Count
@@ -439,7 +436,10 @@ class Quality(BaseModel):
 class Health(Versioned):
     """The state of the service."""
 
-    status: Literal["ok", "degraded"] = Field(description="degraded: learning fails.")
+    status: Literal["ok", "degraded"] = Field(
+        description="degraded: learning fails, or the store cannot be used."
+    )
+    detail: str | None = Field(default=None, description="Why the store cannot be used.")
     graph: str = Field(description="The name of the folder of the graph.")
     method: str
     dim: Count

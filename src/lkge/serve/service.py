@@ -4,19 +4,19 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import Any
 
 from lkge.data.formats import Triple
-from lkge.serve import entity_map, errors, jobs, learner, schemas, streams
+from lkge.errors import LkgeError, RunError
+from lkge.serve import entity_map, errors, jobs, learner, relearning, schemas, streams
+from lkge.serve.active import ActiveVersion
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
-from lkge.store import health as store_health
 from lkge.store import inbox, records
 from lkge.store.editing import require_possible
 from lkge.store.edits import Edit
-from lkge.store.reader import Reader, open_reader
+from lkge.store.reader import Reader
 from lkge.store.tags import tags_by_version
 from lkge.store.versions import Store
 from lkge.training import events
@@ -29,56 +29,6 @@ ENDS_OF_BATCHES = (events.VersionPublished.__name__, events.BatchSkipped.__name_
 FINISHED = ("done", "failed")
 RECENT_JOBS = 20  # finished jobs in the list of jobs
 
-T = TypeVar("T")
-
-
-class ActiveVersion:
-    """The open version that answers queries, and the threads that answer them.
-
-    A request that holds a reader keeps its version. A new version is opened and queried once, so
-    that its pages are in memory, before it replaces the old one.
-    """
-
-    def __init__(self, store: Store, threads: int) -> None:
-        self._store = store
-        self._compute_pool = ThreadPoolExecutor(threads, "compute")
-        self._disk_pool = ThreadPoolExecutor(1, "disk")
-        self._lock = asyncio.Lock()
-        self._versions = store.versions()
-        self.reader = self._open_newest()
-
-    async def query(self, task: Callable[[Reader], T]) -> tuple[int, T]:
-        """The active version, and the result of a task on it in the compute threads."""
-        reader, loop = self.reader, asyncio.get_running_loop()
-        return reader.version, await loop.run_in_executor(self._compute_pool, task, reader)
-
-    async def use_disk(self, task: Callable[[], T]) -> T:
-        """Run a task that waits for the disk in a thread of its own."""
-        return await asyncio.get_running_loop().run_in_executor(self._disk_pool, task)
-
-    async def refresh(self) -> bool:
-        """Activate the newest version; whether the version changed."""
-        async with self._lock:
-            versions = await self.use_disk(self._store.versions)
-            if versions == self._versions:
-                return False
-            reader = await self.use_disk(self._open_newest)
-            old, self.reader, self._versions = self.reader, reader, versions
-            entity_map.entity_map.cache_clear()
-            return old.version != reader.version
-
-    def close(self) -> None:
-        """Wait for running tasks and end the threads."""
-        self._compute_pool.shutdown()
-        self._disk_pool.shutdown()
-
-    def _open_newest(self) -> Reader:
-        reader = open_reader(self._store.folder)
-        entities, relations = reader.entities("", 1), reader.relations("", 1)
-        if entities and relations:
-            reader.predict(subject=entities[0], relation=relations[0], k=1)
-        return reader
-
 
 class Service:
     """The state of the service on one event loop. The store on disk is the source of truth."""
@@ -90,7 +40,10 @@ class Service:
         self.queue = jobs.JobQueue()
         self._skipped = store.skipped
         self.relearning: schemas.RelearnJob | None = None
-        self._quality: tuple[Reader, schemas.Quality] | None = None
+        if relearning.is_requested(store.folder, self.reader.log):
+            self.relearning = schemas.RelearnJob(status="waiting")
+        self.trouble: str | None = None
+        self._accepting = 0
         self._learner = child
         self._wake_learner = asyncio.Event()
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
@@ -119,19 +72,35 @@ class Service:
         self, added: Sequence[Triple], retracted: Sequence[Triple], valid: float
     ) -> schemas.Job:
         """Write facts to disk as a batch, and wake the learner."""
-        return await self._accept(lambda: inbox.accept(self.store, added, retracted, valid, "http"))
+
+        def write(patience: float) -> inbox.FactBatch:
+            return inbox.accept(self.store, added, retracted, valid, "http", patience=patience)
+
+        return await self._accept(write)
 
     async def accept_edit(self, edit: Edit) -> schemas.Job:
         """Write an edit to disk as a batch, and wake the learner."""
         if not self.queue.jobs:
             await self.active.query(lambda reader: require_possible(edit, reader))
-        return await self._accept(lambda: inbox.accept(self.store, (), source=str(edit), edit=edit))
 
-    async def _accept(self, write: Callable[[], inbox.FactBatch]) -> schemas.Job:
+        def write(patience: float) -> inbox.FactBatch:
+            source = str(edit)
+            return inbox.accept(self.store, (), source=source, edit=edit, patience=patience)
+
+        return await self._accept(write)
+
+    async def _accept(self, write: Callable[[float], inbox.FactBatch]) -> schemas.Job:
+        """Write a batch; `write` gets the seconds that it may wait for the lock of the inbox."""
+        retry, until = self.limits.retry_seconds, time.monotonic() + self.limits.accept_seconds
         if len(self.queue.jobs) >= self.limits.waiting_batches:
-            detail = "too many batches wait to be learned"
-            raise errors.overloaded(detail, 10 * self.limits.retry_seconds)
-        batch = await self.active.use_disk(write)
+            raise errors.overloaded("too many batches wait to be learned", 10 * retry)
+        if self._accepting >= self.limits.accepting:
+            raise errors.overloaded("too many batches wait to be written", retry)
+        self._accepting += 1
+        try:
+            batch = await self.active.use_inbox(lambda: write(max(0.0, until - time.monotonic())))
+        finally:
+            self._accepting -= 1
         self.queue.add([batch])
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
         self._wake_learner.set()
@@ -145,6 +114,8 @@ class Service:
                 409, "this graph keeps no known facts, so there is nothing to learn again"
             )
         if self.relearning is None or self.relearning.status in FINISHED:
+            version, folder = self.reader.version, self.store.folder
+            await self.active.use_inbox(lambda: relearning.request(folder, version))
             self.relearning = schemas.RelearnJob(status="waiting")
             self._wake_learner.set()
             self.changes.notify()
@@ -179,10 +150,12 @@ class Service:
         """The current state."""
         reader, waiting = self.reader, self.queue.jobs
         has_failed = self.relearning is not None and self.relearning.status == "failed"
+        is_degraded = self.queue.has_failed or has_failed or self.trouble
         return schemas.Health(
-            status="degraded" if self.queue.has_failed or has_failed else "ok",
+            status="degraded" if is_degraded else "ok",
+            detail=self.trouble,
             version=reader.version,
-            graph=self.store.folder.resolve().name,
+            graph=self.active.graph_name,
             method=reader.config.method.name,
             dim=reader.config.model.dim,
             entities=reader.num_entities - len(reader.removed),
@@ -190,28 +163,35 @@ class Service:
             facts=reader.num_facts,
             waiting=len(waiting),
             jobs=waiting,
-            quality=self._quality_of(reader),
+            quality=self.active.quality,
             relearn=self.relearning,
         )
-
-    def _quality_of(self, reader: Reader) -> schemas.Quality:
-        """The verdict on a version, made once."""
-        if self._quality is None or self._quality[0] is not reader:
-            health = store_health.health(reader, self.store.folder.resolve().name)
-            found = schemas.Quality.model_validate(health)
-            self._quality = reader, found
-        return self._quality[1]
 
     async def _poll_store(self) -> None:
         """Find versions and batches of other processes; wake the learner when a retry is due."""
         while True:
             with _log_errors("polling the store"):
-                await self._refresh()
-                await self._add_waiting()
-                due = self.queue.jobs and time.monotonic() >= self._retry_at
-                if due or (self._must_relearn and not self.queue.jobs):
-                    self._wake_learner.set()
+                try:
+                    await self._refresh()
+                    await self._add_waiting()
+                except (LkgeError, OSError) as error:
+                    await self._set_trouble(str(error))
+                else:
+                    await self._set_trouble(None)
+                    due = self.queue.jobs and time.monotonic() >= self._retry_at
+                    if due or (self._must_relearn and not self.queue.jobs):
+                        self._wake_learner.set()
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _set_trouble(self, trouble: str | None) -> None:
+        """Note whether the store can be used. If not, nothing is learned: a learner writes to the
+        folder under that path, whichever it is."""
+        if trouble != self.trouble:
+            logging.getLogger("lkge.serve").warning("%s", trouble or "the store can be used again")
+            self.trouble = trouble
+            self.changes.notify()
+        if trouble:
+            await self._learner.stop()
 
     async def _add_waiting(self) -> None:
         """Add batches that another process, or an earlier service, accepted."""
@@ -257,18 +237,23 @@ class Service:
         before = self.reader.version
         self._set_relearning(status="learning", progress=schemas.Progress())
         try:
-            async for event in self._learner.events(learner.RELEARN):
-                if self.relearning and self.relearning.progress:
-                    progress = jobs.after_event(self.relearning.progress, event)
-                    self._set_relearning(progress=progress)
+            async with aclosing(self._learner.events(learner.RELEARN)) as learned:
+                async for event in learned:
+                    if self.relearning and self.relearning.progress:
+                        progress = jobs.after_event(self.relearning.progress, event)
+                        self._set_relearning(progress=progress)
         except learner.LearnerFailed as failure:
+            if self.trouble:
+                self._set_relearning(status="waiting", progress=None)
+                return
             self.metrics.failures.inc()
             self._set_relearning(status="failed", progress=None, detail=str(failure))
-            return
-        await self._refresh()
-        done = self.reader.version if self.reader.version > before else None
-        self._set_relearning(status="done", progress=None, version=done)
-        self._wake_learner.set()  # batches may have come meanwhile
+        else:
+            await self._refresh()
+            done = self.reader.version if self.reader.version > before else None
+            self._set_relearning(status="done", progress=None, version=done)
+            self._wake_learner.set()  # batches may have come meanwhile
+        await self.active.use_inbox(lambda: relearning.withdraw(self.store.folder))
 
     def _set_relearning(self, **changes: Any) -> None:
         if self.relearning is not None:
@@ -283,17 +268,20 @@ class Service:
         self.changes.notify()
         error = None
         try:
-            async for event in self._learner.events():
-                await self._apply(event)
-        except learner.LearnerFailed as failure:
+            async with aclosing(self._learner.events()) as learned:
+                async for event in learned:
+                    await self._apply(event)
+        except (learner.LearnerFailed, RunError) as failure:
             error = str(failure)
             self.metrics.failures.inc()
             self._retry_at = time.monotonic() + self._retry_delay
             self._retry_delay = min(2 * self._retry_delay, LAST_RETRY)
-        await self._refresh()
-        await self._refresh_skipped()
-        self.queue.stop(error)
-        self.changes.notify()
+        try:
+            await self._refresh()
+            await self._refresh_skipped()
+        finally:
+            self.queue.stop(error)
+            self.changes.notify()
 
     async def _apply(self, event: Mapping[str, Any]) -> None:
         if event.get("type") in ENDS_OF_BATCHES:
@@ -306,6 +294,7 @@ class Service:
 
     async def _refresh(self) -> None:
         if await self.active.refresh():
+            entity_map.forget()
             self.metrics.swaps.inc()
             self._remove_learned()
             self.changes.notify()

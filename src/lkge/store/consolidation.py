@@ -57,7 +57,9 @@ class Consolidation(Update):
     def training_config(self, split: UpdateSplit) -> RunConfig:
         """The settings of the graph, with as many epochs as are due."""
         epochs = epochs_due(self.reader)
-        return self.reader.config.with_changes({"max_epochs": epochs, "patience": epochs})
+        return (
+            super().training_config(split).with_changes({"max_epochs": epochs, "patience": epochs})
+        )
 
     def replay_pool(self, split: UpdateSplit) -> Facts:
         """Nothing beside all facts."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from lkge.config import RunConfig
 from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
-from lkge.errors import DataError, RunError, SettingsError
+from lkge.errors import DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
 from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
@@ -22,11 +24,14 @@ from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
+from lkge.store.queue import QueuedBatch, damaged_batches, queue, restore, set_aside
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import (
     ADD,
     COMPACT,
+    CONFIG,
     CONSOLIDATE,
+    FAILED,
     ROLLBACK,
     Manifest,
     Options,
@@ -36,6 +41,7 @@ from lkge.store.records import (
 )
 from lkge.store.relearn import relearning
 from lkge.store.retention import changed_options
+from lkge.store.settings import changed_config, described
 from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
 from lkge.store.tags import add_tag, delete_tag
 from lkge.store.update import Update
@@ -169,7 +175,10 @@ class LivingGraph:
             share = self.store_config.hold_out_fraction if valid is None else valid
             batch = accept(self.store, _triples(facts), _triples(retract), share, source)
             records = self._learn_waiting(listener, consolidate)
-        return next(record for record in records if record.batch == batch.number)
+        record = next(record for record in records if record.batch == batch.number)
+        if record.kind == FAILED:
+            raise LearningFailed(record.warnings[0])
+        return record
 
     def learn_waiting(self, listener: Listener = ignore) -> list[VersionRecord]:
         """Learn all facts that were accepted and not learned yet."""
@@ -188,7 +197,7 @@ class LivingGraph:
         with writing(self.store, CONSOLIDATE, listener):
             self.store.tidy()
             self.refresh()
-            return self._consolidate_or_compact(listener)
+            return next(iter(self._consolidate_or_compact(listener)), None)
 
     def edit(
         self,
@@ -252,13 +261,42 @@ class LivingGraph:
         """Publish an old version anew, as the newest; the line of the log."""
         with writing(self.store, "rollback"):
             self.store.tidy()
-            if waiting(self.store):
+            if any(batch.waits for batch in queue(self.store)):
                 folder = self.store.folder
-                raise RunError(f"{folder}: facts wait to be learned; run: lkge add {folder}")
+                raise RunError(
+                    f"{folder}: facts wait to be learned; run: lkge add {folder}, "
+                    f"or set them aside: lkge queue {folder} --set-aside NUMBER"
+                )
             self.store.next_version()
             newest, target = open_reader(self.store.folder), open_reader(self.store.folder, version)
             target.verify()
             _publish_again(target, newest)
+        self.refresh()
+        return self.reader.record
+
+    def queue(self) -> list[QueuedBatch]:
+        """The batches that are not learned: those that wait, in order, and those set aside."""
+        return queue(self.store)
+
+    def set_aside(self, number: int) -> None:
+        """Take a batch out of the queue; it is kept, and `restore` brings it back."""
+        with writing(self.store, "queue --set-aside"):
+            set_aside(self.store, number, "set aside by request")
+
+    def restore(self, number: int) -> int:
+        """Let a batch that was set aside wait again; its new number."""
+        with writing(self.store, "queue --restore"):
+            return restore(self.store, number).number
+
+    def configure(self, changes: Mapping[str, Any]) -> VersionRecord:
+        """Publish a version with other settings and the same embeddings; the line of the log.
+        Settings that the embeddings depend on cannot change."""
+        with writing(self.store, "config"):
+            self.store.tidy()
+            self.store.next_version()
+            self.refresh()
+            config = changed_config(self.config, changes, self.store.options.known)
+            _publish_again(self.reader, self.reader, CONFIG, described(changes), config)
         self.refresh()
         return self.reader.record
 
@@ -277,23 +315,56 @@ class LivingGraph:
     def _learn_waiting(self, listener: Listener, consolidate: bool = True) -> list[VersionRecord]:
         """All batches, each a version. A consolidation that is due comes before the next batch, so
         that the same batches give the same versions whoever learns them."""
-        learned: list[VersionRecord] = []
+        learned = self._set_damaged_aside(listener)
         for batch in waiting(self.store):
             self.refresh()
-            learned += filter(None, [self._consolidate_or_compact(listener)])
-            learned.append(self._learn(batch, listener))
+            learned += self._consolidate_or_compact(listener)
+            learn = partial(self._learn, batch, listener)
+            learned.append(self._tried(learn, batch.number, listener, batch.source))
         self.refresh()
         if consolidate:
-            learned += filter(None, [self._consolidate_or_compact(listener)])
+            learned += self._consolidate_or_compact(listener)
         return learned
 
-    def _consolidate_or_compact(self, listener: Listener) -> VersionRecord | None:
+    def _consolidate_or_compact(self, listener: Listener) -> list[VersionRecord]:
         """What is due; a consolidation writes all tables, so that nothing is left to compact."""
         if self.consolidation_due:
             verify_version(self.store, self.version)
-            return self._consolidate(listener)
+            return [self._tried(lambda: self._consolidate(listener), 0, listener)]
         self._compact(self.compaction_due)
-        return None
+        return []
+
+    def _set_damaged_aside(self, listener: Listener) -> list[VersionRecord]:
+        """No batch waits behind one whose file is damaged."""
+        return [
+            self._set_aside(number, f"{reason}; it is set aside", listener)
+            for number, reason in damaged_batches(self.store).items()
+        ]
+
+    def _tried(
+        self, learn: Callable[[], VersionRecord], batch: int, listener: Listener, source: str = ""
+    ) -> VersionRecord:
+        """What `learn` returns. If training fails, the batch is set aside, so that others go on."""
+        try:
+            return learn()
+        except LearningFailed as error:
+            if not batch:
+                return self._failed(0, f"the consolidation failed: {error}", listener)
+            again = shlex.join(["lkge", "queue", str(self.store.folder), "--restore", str(batch)])
+            message = f"batch {batch} is set aside: {error}. To learn it again: {again}"
+            return self._set_aside(batch, message, listener, source)
+
+    def _set_aside(
+        self, number: int, message: str, listener: Listener, source: str = ""
+    ) -> VersionRecord:
+        set_aside(self.store, number, message)
+        return self._failed(number, message, listener, source)
+
+    def _failed(
+        self, number: int, message: str, listener: Listener, source: str = ""
+    ) -> VersionRecord:
+        listener(BatchSkipped(number, message, failed=True))
+        return record_of_nothing(self.reader.record, number, source, message, failed=True)
 
     def _consolidate(self, listener: Listener) -> VersionRecord:
         """Train on all known facts again; a version of its own."""
@@ -317,9 +388,11 @@ class LivingGraph:
         try:
             split = update.split()
         except (DataError, SettingsError) as error:
-            if batch.edit is None:
+            if batch.edit is not None:
+                return self._skip(batch, str(error), listener, failed=True)
+            if isinstance(error, SettingsError):
                 raise
-            return self._skip(batch, str(error), listener, failed=True)
+            raise LearningFailed(str(error)) from error
         if split.is_empty and batch.edit is None:
             return self._skip(batch, self._nothing_new(batch), listener)
         if split.is_empty:
@@ -354,8 +427,14 @@ class LivingGraph:
             self._is_warm = True
         name, method = self.store.folder.name, self.config.method.name
         listener(RunStarted(name, method, split.index + 1, snapshot=0, epochs_done=0))
-        with stops_between_steps():
-            return update.run(split)
+        try:
+            with stops_between_steps():
+                return update.run(split)
+        except LearningFailed as error:
+            rate = self.config.training.learning_rate / 2
+            setting = f"training.learning_rate={rate:.3g}"
+            remedy = shlex.join(["lkge", "config", str(self.store.folder), "--set", setting])
+            raise LearningFailed(f"{error}: {remedy}") from error
 
     def _skip(
         self, batch: FactBatch, message: str, listener: Listener, failed: bool = False
@@ -365,7 +444,8 @@ class LivingGraph:
         note_skipped(folder, number, self.version, message, batch.accepted, failed=failed)
         discard(self.store, number)
         listener(BatchSkipped(number, message, failed))
-        return record_of_nothing(self.reader.record, number, batch.source, message)
+        record = self.reader.record
+        return record_of_nothing(record, number, batch.source, message, failed=failed)
 
     def _nothing_new(self, batch: FactBatch) -> str:
         known = self.store.options.known
@@ -384,17 +464,24 @@ def create(
     return LivingGraph(folder, store_config=store_config)
 
 
-def _triples(source: Source) -> list[Triple]:
+def _triples(source: Source) -> Iterable[Triple]:
     """Facts by name, read if they are in a file."""
-    return list(read_facts(source) if isinstance(source, (str, Path)) else source)
+    return read_facts(source).encoded if isinstance(source, (str, Path)) else source
 
 
-def _publish_again(target: Reader, newest: Reader) -> None:
-    """A new version with the content of an old one; the log goes on."""
+def _publish_again(
+    target: Reader,
+    newest: Reader,
+    kind: str = ROLLBACK,
+    source: str = "",
+    config: RunConfig | None = None,
+) -> None:
+    """A new version with the content of an old one; the log goes on. `config` replaces the settings
+    of the old one."""
     old = target.record
     record = VersionRecord(
         version=newest.version + 1,
-        kind=ROLLBACK,
+        kind=kind,
         created=now(),
         new_entities=target.num_entities - newest.num_entities,
         new_relations=target.num_relations - newest.num_relations,
@@ -406,7 +493,7 @@ def _publish_again(target: Reader, newest: Reader) -> None:
         removed=old.removed,
         candidates=old.candidates,
         drift=0.0,
-        source=f"version {target.version}",
+        source=source or f"version {target.version}",
         verdict=old.verdict,
         causes=old.causes,
         **{name: getattr(old, name) for name in FIGURES},
@@ -416,4 +503,6 @@ def _publish_again(target: Reader, newest: Reader) -> None:
         last_batch=newest.manifest.last_batch,
         facts_since_consolidation=newest.manifest.facts_since_consolidation,
     )
+    if config is not None:
+        manifest = dataclasses.replace(manifest, config=config.to_dict())
     target.store.publish(manifest.version, {}, manifest)

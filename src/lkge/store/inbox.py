@@ -1,16 +1,63 @@
 """The inbox: batches of facts that are accepted, on the disk, and not learned yet."""
 
-from collections.abc import Iterable, Sequence
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
+import numpy as np
+from pydantic import PlainSerializer, PlainValidator
 from pydantic.dataclasses import dataclass
 
+from lkge.data.fact_list import FactList, Triple
 from lkge.data.files import held, remove
-from lkge.data.formats import Triple
 from lkge.data.vocabulary import require_entity_name, require_relation_name
-from lkge.errors import DamagedFile, DataError, RunError, SettingsError
+from lkge.errors import DamagedFile, DataError, RunError, SettingsError, StoreLocked
 from lkge.store.edits import Edit
 from lkge.store.records import STRICT, StoreConfig, now, read_record, write_record
 from lkge.store.versions import INBOX_LOCK, Store
+
+READABLE = 10_000
+"""Up to so many facts are in the file as lists of names."""
+
+
+def _to_json(facts: FactList) -> Any:
+    """Facts for the file of a batch: names, and ids in base64 as little-endian int32, (n, 3). Few
+    facts are a list of triples."""
+    if len(facts) <= READABLE:
+        return [list(fact) for fact in facts]
+    ids = base64.b64encode(np.ascontiguousarray(facts.ids, dtype="<i4").tobytes()).decode()
+    return {"entities": facts.entities, "relations": facts.relations, "ids": ids}
+
+
+def _from_json(stored: Any) -> FactList:
+    """Inverse of `_to_json`; a ValueError for anything else."""
+    if not isinstance(stored, Mapping):
+        return _list_of(stored)
+    entities, relations = (_names(stored.get(kind)) for kind in ("entities", "relations"))
+    data = base64.b64decode(str(stored.get("ids")), validate=True)
+    ids = np.frombuffer(data, dtype="<i4").reshape(-1, 3).astype(np.int32)
+    if not ((ids >= 0) & (ids < [len(entities), len(relations), len(entities)])).all():
+        raise ValueError("a fact has a number without a name")
+    return FactList(entities, relations, ids)
+
+
+def _names(stored: Any) -> list[str]:
+    if not isinstance(stored, list) or not all(isinstance(name, str) for name in stored):
+        raise ValueError("names must be a list of texts")
+    return stored
+
+
+def _list_of(facts: Iterable[Sequence[str]]) -> FactList:
+    """Facts by name; a ValueError for anything else."""
+    if isinstance(facts, FactList):
+        return facts
+    triples = list(facts)
+    if not all(len(fact) == 3 and all(isinstance(name, str) for name in fact) for fact in triples):
+        raise ValueError("a fact must be (subject, relation, object) by name")
+    return FactList.of(triples)
+
+
+NamedFacts = Annotated[Sequence[Triple], PlainValidator(_from_json), PlainSerializer(_to_json)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -22,8 +69,8 @@ class FactBatch:
     """
 
     number: int
-    added: list[Triple]
-    retracted: list[Triple]
+    added: NamedFacts
+    retracted: NamedFacts
     valid: float
     source: str
     accepted: str
@@ -41,10 +88,12 @@ def accept(
     valid: float = StoreConfig.hold_out_fraction,
     source: str = "",
     edit: Edit | None = None,
+    patience: float | None = None,
 ) -> FactBatch:
     """Take facts in, or an edit. They are on the disk when this returns, and will be learned.
 
-    Any number of processes and threads may do so at once; the numbers of batches rise by one.
+    Any number of processes and threads may do so at once; the numbers of batches rise by one. With
+    `patience`, StoreLocked if another holds the lock of the inbox for more than so many seconds.
     """
     store.require_writable()
     new, gone = _facts(added), _facts(retracted)
@@ -52,7 +101,9 @@ def accept(
         raise DataError("there is no fact to add or to retract; give at least one")
     if not 0 <= valid < 1:
         raise SettingsError(f"valid = {valid!r} is out of range: it must be from 0 to below 1")
-    with held(store.folder / INBOX_LOCK, wait=True):
+    with held(store.folder / INBOX_LOCK, wait=True if patience is None else patience) as alone:
+        if not alone:
+            raise StoreLocked(f"{store.folder}: another process holds {INBOX_LOCK}; try again")
         batch = FactBatch(_next_number(store), new, gone, float(valid), source, now(), edit)
         path = store.batch_file(batch.number)
         try:
@@ -101,15 +152,16 @@ def _next_number(store: Store) -> int:
     last_version = max(store.versions(), default=0)
     manifest = store.at_newest(store.manifest)
     damaged = max(0, last_version - manifest.version)
-    return max(manifest.last_batch + damaged, *waits, *store.skipped, 0) + 1
+    aside = store.set_aside_numbers()
+    return max(manifest.last_batch + damaged, *waits, *aside, *store.skipped, 0) + 1
 
 
-def _facts(given: Iterable[Sequence[str]]) -> list[Triple]:
+def _facts(given: Iterable[Sequence[str]]) -> FactList:
     """Facts that can be learned: what would be refused then is refused now."""
-    facts = [_triple(fact) for fact in given]
-    for name in {name for subject, _, object_ in facts for name in (subject, object_)}:
+    facts = given if isinstance(given, FactList) else FactList.of(map(_triple, given))
+    for name in facts.entities:
         require_entity_name(name)
-    for name in {relation for _, relation, _ in facts}:
+    for name in facts.relations:
         require_relation_name(name)
     return facts
 

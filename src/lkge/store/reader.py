@@ -196,7 +196,7 @@ class Reader:
         """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
         `in_range` only entities that a known fact of the relation has in the same place."""
         entity, query_relation = query = self._query(subject, relation, object)
-        scores = self.predictor.candidate_scores(entity, query_relation)
+        scores = self._finite(self.predictor.candidate_scores(entity, query_relation))
         known = self.answers.of(entity, query_relation, self.version)
         left = np.ones(len(scores), np.bool_)
         if in_range:
@@ -215,7 +215,7 @@ class Reader:
         """The k entities with the greatest cosine similarity of rows."""
         number = self.names.entity_id(entity)
         rows = self._table
-        cosines = host(cosine_similarity(rows, rows[number : number + 1]))
+        cosines = self._finite(host(cosine_similarity(rows, rows[number : number + 1])))
         cosines[number] = cosines[self.removed] = -np.inf
         best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
         found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
@@ -224,7 +224,7 @@ class Reader:
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
         """How plausible each fact is, at its place in the list of (subject, relation, ?)."""
         ids = self.ids_of(facts)
-        scores = self.predictor.fact_scores(ids)
+        scores = self._finite(self.predictor.fact_scores(ids))
         judged = self._judge.facts(self.predictor, ids, self.num_entities, self.version)
         columns = (scores.tolist(), *(column.tolist() for column in judged))
         return [ScoredFact(*fact, *rest) for fact, *rest in zip(facts, *columns, strict=True)]
@@ -267,7 +267,17 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        return host(self._table[index(ids, self._table.device)])
+        return self._finite(host(self._table[index(ids, self._table.device)]))
+
+    def _finite(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+        """These numbers; DamagedFile if one of them is no finite number."""
+        if not np.isfinite(numbers).all():
+            folder = self.store.folder
+            raise DamagedFile(
+                f"{folder}: the tables of version {self.version} have values that are not finite "
+                f"numbers; go back with `lkge rollback {folder}`, or run `lkge relearn {folder}`"
+            )
+        return numbers
 
     @property
     def _table(self) -> torch.Tensor:

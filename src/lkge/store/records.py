@@ -32,7 +32,7 @@ OLD_FORMATS = (1, 2)
 """What is read beside it. In format 1, of release 0.1, fields have other names (`OLD_FIELDS`)."""
 OLD_FIELDS = {"settings": "config", "lessons": "updates"}
 REMEDY = "`lkge verify` finds all damage, `lkge verify --repair` mends what can be mended"
-INIT, ADD, EDIT, ROLLBACK = "init", "add", "edit", "rollback"
+INIT, ADD, EDIT, ROLLBACK, CONFIG = "init", "add", "edit", "rollback", "config"
 CONSOLIDATE, RELEARN = "consolidate", "relearn"
 LOST = "lost"
 """The kind of a line of the log that was lost with a damaged file."""
@@ -40,6 +40,8 @@ COMPACT = "compact"
 """What a writer does without a new version."""
 NOTHING = "nothing"
 """The kind of a record that is no version: the batch had nothing new. It is in no log."""
+FAILED = "failed"
+"""The same, of a batch that could not be learned or applied."""
 WITH_BATCH = (ADD, EDIT)
 """The kinds of versions that a batch led to."""
 GOOD: Final = "good"
@@ -221,8 +223,9 @@ class VersionRecord:
 
     @property
     def is_version(self) -> bool:
-        """Whether there is a version; otherwise nothing was new, and `warnings` says what."""
-        return self.kind != NOTHING
+        """Whether there is a version; otherwise nothing was new, or learning failed, and
+        `warnings` says so."""
+        return self.kind not in (NOTHING, FAILED)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic.dataclasses import dataclass
 
 from lkge.store.records import (
+    FAILED,
     NOTHING,
     STRICT,
     Count,
@@ -83,13 +84,13 @@ def nothing_new(added: int, retracted: int, known: bool) -> str:
 
 
 def record_of_nothing(
-    current: VersionRecord, number: int, source: str, message: str
+    current: VersionRecord, number: int, source: str, message: str, *, failed: bool = False
 ) -> VersionRecord:
     """What a learner returns for a skipped batch: a record with the totals of the current version,
     which is in no log."""
     return VersionRecord(
         version=current.version,
-        kind=NOTHING,
+        kind=FAILED if failed else NOTHING,
         created=now(),
         entities=current.entities,
         relations=current.relations,

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lkge.data.known_facts import KnownFacts
-from lkge.data.snapshots import Facts, with_inverses
+from lkge.data.known_facts import KnownFacts, places_of
+from lkge.data.snapshots import Facts
 from lkge.models.parameters import host
 from lkge.store.arrays import Array, Patched, taken
 
@@ -34,19 +34,12 @@ class Subgraph:
 
     def local(self, facts: Facts) -> Facts:
         """Facts with local ids; all their entities are in the subgraph."""
-        places = np.searchsorted(self.ids, facts[:, (0, 2)]).astype(np.int32)
-        return np.stack([places[:, 0], facts[:, 1], places[:, 1]], axis=1)
+        return places_of(facts, self.ids)
 
     def known_facts(self, answers: KnownFacts, facts: Facts) -> Facts:
         """The known answers, within the subgraph, to the queries of `facts` in both directions; as
         facts with local ids."""
-        queries = np.unique(with_inverses(facts)[:, :2], axis=0)
-        starts, stops = answers.lookup(queries[:, 0], queries[:, 1])
-        sizes = stops - starts
-        items = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        known = np.column_stack([np.repeat(queries, sizes, axis=0), answers.entries(items)[1]])
-        present = np.isin(known[:, 2], self.ids) & np.isin(known[:, 0], self.ids)
-        return self.local(known[present].astype(np.int32))
+        return answers.within(facts, self.ids)
 
     def rows(self, arrays: Arrays) -> dict[str, torch.Tensor]:
         """The old rows of the subgraph of arrays by entity, and all of every other array."""

@@ -32,6 +32,7 @@ from lkge.models.model import EVALUATE, HISTORY, HOLD_OUT, SUBGRAPH, stream
 from lkge.models.parameters import host, placed
 from lkge.models.predictor import Predictor, TablePredictor
 from lkge.provenance import provenance
+from lkge.sizing import Size, sized
 from lkge.store import health, quality, records, versions
 from lkge.store.arrays import Array, Arrays, taken
 from lkge.store.calibration import Calibration
@@ -188,8 +189,11 @@ class Update:
         trainer.train()
         model, method = trainer.model, trainer.method
         if not all(bool(table.isfinite().all()) for table in model.tables):
-            raise LearningFailed("the embeddings are no longer finite; lower --learning-rate")
+            raise LearningFailed(
+                "the embeddings are no longer finite; lower training.learning_rate"
+            )
         epochs = trainer.finish().epochs
+        del trainer  # its gradient and copies are as large as the tables
         seconds = time.perf_counter() - started
         tensors = learned_tensors(model, method)
         trainable = self.reader.num_facts - len(self._excluded(split))
@@ -251,8 +255,10 @@ class Update:
         return History(pooled, total=self.reader.answers.num_facts)
 
     def training_config(self, split: UpdateSplit) -> RunConfig:
-        """The settings of the graph; without validation facts all epochs are trained."""
-        config = self.reader.config
+        """The settings of the graph, adapted to its size if it has grown large since they were
+        chosen; without validation facts all epochs are trained."""
+        size = Size(split.names.num_entities, self.reader.num_facts + len(split.new_facts))
+        config = sized(self.reader.config, size)
         if len(split.valid):
             return config
         return config.with_changes({"patience": config.training.max_epochs})

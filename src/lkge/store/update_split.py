@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.formats import Triple
+from lkge.data.fact_list import FactList, is_first
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames, NameTable
-from lkge.data.snapshots import Facts, no_facts
+from lkge.data.snapshots import Facts
 from lkge.store.inbox import FactBatch
 
 
@@ -47,13 +48,14 @@ def split_batch(
 ) -> UpdateSplit:
     """Split a batch in a graph with these names and known answers. Of the held-out facts one half
     is for validation, unless that is fewer than `min_validation_facts`: then none is."""
-    grown = _with_new(names, batch.added)
-    added = _ids(batch.added, grown)
+    new, gone = FactList.of(batch.added), FactList.of(batch.retracted)
+    grown = _with_new(names, new)
+    added = _ids(new, grown)
     fresh = added[~answers.contains(added)]
-    retracted = _ids(batch.retracted, names)
+    retracted = _ids(gone, names)
     retracted = retracted[answers.contains(retracted)]
     held = held_out(fresh, batch.valid, names, generator)
-    known, unknown = len(batch.added) - len(fresh), len(batch.retracted) - len(retracted)
+    known, unknown = len(new) - len(fresh), len(gone) - len(retracted)
     half = len(held) - len(held) // 2
     half = half if half >= min_validation_facts else 0
     return UpdateSplit(
@@ -76,46 +78,49 @@ def held_out(
     """The positions of a random share of the facts. Every entity and relation that is not in
     `names` keeps at least one training fact."""
     wanted = round(share * len(facts))
-    entities = np.bincount(facts[:, (0, 2)].ravel(), minlength=1)
-    relations = np.bincount(facts[:, 1], minlength=1)
-    entities[: names.num_entities] += len(facts)
-    relations[: 2 * names.num_relations] += len(facts)
+    entity_of, entities = _left(facts[:, (0, 2)], names.num_entities)
+    relation_of, relations = _left(facts[:, 1], 2 * names.num_relations)
     held: list[int] = []
-    for place in generator.permutation(len(facts)):
+    for place in generator.permutation(len(facts)).tolist():
         if len(held) == wanted:
             break
-        subject, relation, object_ = facts[place]
-        np.subtract.at(entities, [subject, object_], 1)
+        (subject, object_), relation = entity_of[place], relation_of[place]
+        entities[subject] -= 1
+        entities[object_] -= 1
         relations[relation] -= 1
         if entities[subject] > 0 and entities[object_] > 0 and relations[relation] > 0:
-            held.append(int(place))
+            held.append(place)
         else:
-            np.add.at(entities, [subject, object_], 1)
+            entities[subject] += 1
+            entities[object_] += 1
             relations[relation] += 1
     return np.array(held, dtype=np.int64)
 
 
-def _with_new(names: MappedNames, facts: Sequence[Triple]) -> MappedNames:
+def _left(ids: NDArray[np.int32], known: int) -> tuple[Any, list[int]]:
+    """The ids as numbers from 0 without a gap, and for each number how many facts may have it; an
+    id below `known` as many as it likes."""
+    distinct, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    left = np.where(distinct < known, counts + ids.size, counts)
+    return numbers.reshape(ids.shape), left.tolist()
+
+
+def _with_new(names: MappedNames, facts: FactList) -> MappedNames:
     """`names` and the new names of `facts`, in order of appearance."""
-    entities = list(dict.fromkeys(name for s, _, o in facts for name in (s, o)))
-    relations = list(dict.fromkeys(relation for _, relation, _ in facts))
     return names.appended(
-        _unknown(entities, names.entity_table), _unknown(relations, names.relation_table)
+        _unknown(facts.entities, names.entity_table),
+        _unknown(facts.relations, names.relation_table),
     )
 
 
 def _unknown(given: Sequence[str], table: NameTable) -> list[str]:
-    return [name for name, at in zip(given, table.find_all(given), strict=True) if at < 0]
+    return [name for name, at in zip(given, table.find_all(given).tolist(), strict=True) if at < 0]
 
 
-def _ids(facts: Sequence[Triple], names: MappedNames) -> Facts:
+def _ids(facts: FactList, names: MappedNames) -> Facts:
     """Facts by id, each once; those with an unknown name are left out."""
-    if not facts:
-        return no_facts()
-    subjects, relations, objects = zip(*facts, strict=True)
-    entity, relation = names.entity_table.find_all, names.relation_table.find_all
-    columns = [entity(subjects), 2 * relation(relations), entity(objects)]
-    ids = np.stack(columns, axis=1).astype(np.int32)
+    entities = names.entity_table.find_all(facts.entities)
+    relations = names.relation_table.find_all(facts.relations)
+    ids = facts.numbered(entities, 2 * relations)
     ids = ids[(ids >= 0).all(axis=1)]
-    _, first = np.unique(ids, axis=0, return_index=True)
-    return ids[np.sort(first)]
+    return ids[is_first(ids)]

@@ -11,6 +11,7 @@
     data/000012-batch.json       the batch that a version learned, to learn it again if need be
     inbox/00000001.json          accepted batches that are not learned yet
     learning/                    the checkpoint of the batch being learned
+    set_aside/00000001.json      batches that are kept and do not wait (`lkge.store.queue`)
     damaged/                     what `repair` has set aside
     writer.lock, inbox.lock      held by who publishes, and by who accepts a batch
 
@@ -50,14 +51,15 @@ from lkge.store.verified import VERIFIED, last_verified
 from lkge.training.checkpoint import read_checked_json
 
 STORE, LOG, VERSIONS, DATA = "store.json", "log.jsonl", "versions", "data"
-INBOX, LEARNING, DAMAGED = "inbox", "learning", "damaged"
+INBOX, LEARNING, DAMAGED, SET_ASIDE = "inbox", "learning", "damaged", "set_aside"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH = records.KINDS
 OWN = (
     *(STORE, LOG, VERSIONS, DATA, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK),
-    *(TAGS, SKIPPED, VERIFIED),
+    *(TAGS, SKIPPED, VERIFIED, SET_ASIDE),
 )
 """What is in the folder of a store and must not be a link."""
+BATCH_NAME = r"(\d{8}|[1-9]\d{8,})\.json"
 ENTITY, RELATION = "entity", "relation"
 """The inference tables in `INFERENCE`."""
 TABLE = "tables.entity"
@@ -194,11 +196,20 @@ class Store:
 
     def batch_numbers(self) -> list[int]:
         """The numbers of all batches in the inbox, ascending."""
-        return disk.numbers(self.inbox, r"(\d{8}|[1-9]\d{8,})\.json")
+        return disk.numbers(self.inbox, BATCH_NAME)
 
     def batch_file(self, number: int) -> Path:
         """Where a batch waits."""
         return self.inbox / f"{number:08d}.json"
+
+    def set_aside_numbers(self) -> list[int]:
+        """The numbers of the batches that were set aside, ascending."""
+        folder = self.folder / SET_ASIDE
+        return disk.numbers(folder, BATCH_NAME) if folder.is_dir() else []
+
+    def set_aside_file(self, number: int) -> Path:
+        """Where a batch is kept that does not wait."""
+        return self.folder / SET_ASIDE / self.batch_file(number).name
 
     def manifest(self, version: int) -> Manifest:
         """What a version is; its checksum is verified."""

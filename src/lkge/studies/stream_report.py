@@ -233,7 +233,7 @@ def plain(systems: Systems) -> list[dict[str, Any]]:
                 dict.fromkeys(code for r in system.runs for code in codes_of(r.provenance))
             ),
             "facts": asdict(system.runs[0].stream),
-            "points": [[nan_to_none(asdict(point)) for point in run.points] for run in system.runs],
+            "points": [[nan_to_none(point) for point in run.points] for run in system.runs],
             "last": nan_to_none(_row(group, name)),
         }
         for stream, group in systems.items()

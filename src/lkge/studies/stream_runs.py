@@ -22,7 +22,6 @@ from rich.console import Console
 from lkge import living, provenance
 from lkge.data.formats import Triple
 from lkge.data.known_facts import KnownFacts
-from lkge.data.names import NameTable
 from lkge.data.snapshots import Facts, with_inverses
 from lkge.errors import LkgeError, RunError
 from lkge.evaluation.results import accuracy
@@ -121,7 +120,8 @@ def run_stream(run: StreamRun, folder: Path) -> StreamResults:
     for batch in range(graph.reader.manifest.last_batch, max(run.points) + 1):
         if batch:
             state = _measured(graph, stream, state, batch - 1, folder)
-        state = state.with_batch(batch, _add(graph, stream, batch))
+        seconds = _timed(graph, stream.batch(batch), stream.retractions(batch), batch)
+        state = state.with_batch(batch, seconds)
         state.write(folder / RESULTS)
     return _measured(graph, stream, state, max(run.points), folder)
 
@@ -159,11 +159,6 @@ def _made(run: StreamRun, place: Path) -> LivingGraph:
     if run.system not in (FINE_TUNE, LKGE):
         return living.init(place, seed=run.seed, **run.settings)
     return living.init(place, config=run.config())
-
-
-def _add(graph: LivingGraph, stream: Stream, batch: int) -> Seconds:
-    """Add and retract the facts of a batch."""
-    return _timed(graph, stream.batch(batch), stream.retractions(batch), batch)
 
 
 def _timed(graph: LivingGraph, facts: list[Triple], gone: list[Triple], batch: int) -> Seconds:
@@ -257,8 +252,8 @@ class Numbering:
         """The ids of a version."""
         names, tables = stream.vocabulary, reader.names
         return cls(
-            _found(tables.entity_table, names.entities),
-            _found(tables.relation_table, names.relations),
+            tables.entity_table.find_all(names.entities),
+            tables.relation_table.find_all(names.relations),
         )
 
     def ids(self, facts: Facts) -> Facts:
@@ -269,10 +264,6 @@ class Numbering:
         there = (subject >= 0) & (relation >= 0) & (object_ >= 0)
         columns = np.stack([subject, 2 * relation, object_], axis=1)
         return columns[there].astype(np.int32)
-
-
-def _found(table: NameTable, names: Sequence[str]) -> Ints:
-    return table.find_all(names)
 
 
 def _say(point: Point) -> None:

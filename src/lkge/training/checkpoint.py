@@ -8,16 +8,18 @@ read or written.
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from lkge.data import documents
@@ -26,7 +28,7 @@ from lkge.data.files import (
     reason_of,
     remove,
     sync_folder,
-    write_bytes_atomically,
+    unfinished,
     write_text_atomically,
 )
 from lkge.data.reading import max_memory, read_regular
@@ -43,6 +45,19 @@ NAME = re.compile(r"(start|epoch)-\d+\.safetensors", re.ASCII)
 """The files of a checkpoint."""
 
 Tensors = Mapping[str, Tensor]
+
+TIME_SHARE = 0.05
+PIECE = 1 << 24
+"""Bytes that are written at a time."""
+CODES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""How the header of a file names a type."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +158,8 @@ class Checkpoints:
 
 
 class CheckpointSaver:
-    """Saves training states, at most one in `interval` seconds; `progress` is saved with them."""
+    """Saves training states, at most one in `interval` seconds and for at most `TIME_SHARE` of the
+    time; `progress` is saved with them."""
 
     def __init__(
         self, checkpoints: Checkpoints, interval: float, progress: Mapping[str, Any] | None = None
@@ -156,10 +172,12 @@ class CheckpointSaver:
         """Save what `state` returns, if the interval has passed."""
         if time.monotonic() - self._last < self._interval:
             return
+        started = time.monotonic()
         tensors, training = state()
         with as_run_error(self._checkpoints.folder):
             self._checkpoints.save_epoch(tensors, {**self._progress, TRAINING: training})
         self._last = time.monotonic()
+        self._interval = max(self._interval, (self._last - started) / TIME_SHARE)
 
 
 def _entry(entry: Mapping[str, str]) -> dict[str, str]:
@@ -180,10 +198,33 @@ def without_prefix(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: Tensors) -> str:
-    """Write named tensors atomically; the SHA-256 of the file."""
-    data = safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()})
-    write_bytes_atomically(path, data)
-    return hashlib.sha256(data).hexdigest()
+    """Write named tensors atomically, some bytes at a time; the SHA-256 of the file."""
+    digest = hashlib.sha256()
+    with unfinished(path) as temporary, temporary.open("xb") as file:
+        for piece in _file_pieces(tensors):
+            digest.update(piece)
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _file_pieces(tensors: Tensors) -> Iterator[memoryview]:
+    """All bytes of a file in the safetensors format; `safetensors.torch.save` makes two copies."""
+    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header, end = {}, 0
+    for name in names:
+        tensor, start = tensors[name], end
+        end += tensor.numel() * tensor.element_size()
+        shape = list(tensor.shape)
+        header[name] = {"dtype": CODES[tensor.dtype], "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield memoryview(len(text).to_bytes(8, "little") + text)
+    for name in names:
+        plain = tensors[name].detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+        for start in range(0, len(plain), PIECE):
+            yield plain[start : start + PIECE].data
 
 
 def read_tensors(path: Path, sha256: str, *, follow: bool = True) -> dict[str, Tensor]:

@@ -12,6 +12,11 @@ from lkge.models.parameters import Gradient, Parameters
 
 Tensors = Mapping[str, torch.Tensor]
 
+EVERY_STEP_BELOW = 20_000
+"""Up to so many rows the mean takes every step."""
+AVERAGED_STEPS = 32
+"""Steps of an epoch that it takes otherwise, at least."""
+
 
 class Optimizer(ABC):
     """Moves tables along a gradient; what it gathers on the way is its state."""
@@ -95,19 +100,28 @@ def grown(state: Tensors, fresh: Tensors) -> dict[str, torch.Tensor]:
     return result
 
 
+def averaging_interval(rows: int, steps: int) -> int:
+    """A running mean over all rows costs a pass over them: one in so many steps of an epoch has it
+    in a large table."""
+    return 1 if rows <= EVERY_STEP_BELOW else max(1, steps // AVERAGED_STEPS)
+
+
 class Average:
     """A running mean of parameters that forgets its beginning (Shamir and Zhang, 2013).
 
         θ̄_t = θ̄_{t-1} + (θ_t - θ̄_{t-1}) · (1 + η) / (t + η),
 
-    so that about the last t / (1 + η) of t steps count.
+    so that about the last t / (1 + η) of t steps count. Of each `interval` steps it takes one.
     """
 
-    def __init__(self, tables: Parameters, decay: float) -> None:
-        self.tables, self.decay = tables.clone(), decay
+    def __init__(self, tables: Parameters, decay: float, interval: int = 1) -> None:
+        self.tables, self.decay, self.interval = tables.clone(), decay, interval
 
     def update(self, tables: Parameters, step: int) -> None:
         """Add the parameters after step number `step`, from 1."""
+        step, rest = divmod(step, self.interval)
+        if rest:
+            return
         weight = (1 + self.decay) / (step + self.decay)
         for mean, table in zip(self.tables, tables, strict=True):
             mean.lerp_(table, weight)

@@ -32,15 +32,15 @@ from lkge.data.batches import Batch, batches, query_batches, retraction_batches
 from lkge.data.history import NO_HISTORY, History
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.errors import DamagedFile, LearningFailed
-from lkge.evaluation.ranking import Validator
+from lkge.evaluation.ranking import ValidationSample, Validator
 from lkge.methods import method_named
 from lkge.methods.base import Method, State
-from lkge.models.model import TRAIN, Model, stream
-from lkge.models.parameters import Gradient, Parameters
+from lkge.models.model import RANK, TRAIN, Model, stream
+from lkge.models.parameters import Gradient, Parameters, index
 from lkge.training import interrupt
 from lkge.training.checkpoint import CheckpointSaver, Saved, with_prefix, without_prefix
 from lkge.training.events import EpochFinished, Listener, SnapshotStarted, ignore
-from lkge.training.optimizers import Average, grown, optimizer_of
+from lkge.training.optimizers import Average, averaging_interval, grown, optimizer_of
 
 
 @dataclass
@@ -156,7 +156,11 @@ class Trainer:
             self._gradient = Gradient.like(model.tables)
             self._average: Average | None = None
             if self._config.training.parameter_averaging:
-                self._average = Average(model.tables, self._config.training.averaging_decay)
+                steps = self._num_edges // method.batch_size(self._num_edges)
+                interval = averaging_interval(len(model.tables.entity), steps)
+                decay = self._config.training.averaging_decay
+                self._average = Average(model.tables, decay, interval)
+            self._sample = self._validation_sample()
         if saved is not None and saved.epoch is not None and saved.training:
             self.load_state(saved.epoch, saved.training)
 
@@ -303,7 +307,7 @@ class Trainer:
                 self._average.update(model.tables, self.progress.steps)
             model.backend.clear(self._gradient)
             if not math.isfinite(loss):
-                raise LearningFailed("the loss is no longer finite; lower --learning-rate")
+                raise LearningFailed("the loss is no longer finite; lower training.learning_rate")
             total += loss * len(batch)
             interrupt.check()
         return total / self._num_edges
@@ -323,7 +327,8 @@ class Trainer:
             facts = batches(edges, size, negatives, entities, generator, share)
         else:
             fraction, all_below = training.candidate_fraction, training.all_candidates_below
-            facts = query_batches(edges, size, generator, entities, fraction, all_below=all_below)
+            limits = {"all_below": all_below, "most": training.max_candidates}
+            facts = query_batches(edges, size, generator, entities, fraction, **limits)
         lowered, size = max(1, negatives), self.method.retraction_batch_size or size
         return chain(
             facts, retraction_batches(self._retracted_edges, size, lowered, entities, generator)
@@ -334,20 +339,39 @@ class Trainer:
         """The tables that would be used for inference if training ended now."""
         return self.model.tables if self._average is None else self._average.tables
 
+    def _validation_sample(self) -> ValidationSample | None:
+        """What validation facts are ranked among, where that is not all entities."""
+        size = self._config.training.validation_candidates
+        few = not size or size >= self.snapshot.num_entities
+        if few or not len(self._valid) or not self.method.ranks_any_rows:
+            return None
+        generator = stream(self._config.training.seed, RANK, self.snapshot.index)
+        return self._validator.sample(self._valid, self.snapshot, size, generator)
+
     def _validate(self) -> float:
-        training, self.model.tables = self.model.tables, self._inference_tables
-        predictor = self.method.predictor(self.model)
-        mrr = self._validator.mrr(predictor, self._valid, self.snapshot)
+        training, tables, sample = self.model.tables, self._inference_tables, self._sample
+        if sample is None:
+            self.model.tables = tables
+            predictor = self.method.predictor(self.model)
+            mrr = self._validator.mrr(predictor, self._valid, self.snapshot)
+        else:
+            rows = index(sample.entities, tables.device)
+            self.model.tables = Parameters(tables.entity[rows], tables.relation, tables.extra)
+            mrr = sample.mrr(self.method.predictor(self.model))
         self.model.tables = training
         return mrr
 
     def _copies(self) -> State:
-        """The current epoch as the best."""
+        """The current epoch as the best, in the memory of the last one."""
         best = self._inference_tables.named("best")
         best |= with_prefix("best-working.", self.method.working_state())
         if self._carries_optimizer:
             best |= with_prefix("best-optimizer.", self._optimizer.state())
-        return {name: tensor.clone() for name, tensor in best.items()}
+        last = self._best
+        return {
+            name: last[name].copy_(tensor) if name in last else tensor.clone()
+            for name, tensor in best.items()
+        }
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

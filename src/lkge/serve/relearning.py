@@ -1,0 +1,41 @@
+"""The request to learn all known facts at once: a file of the store, so that it outlives the
+process that accepted it."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic.dataclasses import dataclass
+
+from lkge.errors import RunError
+from lkge.store.records import RELEARN, STRICT, Count, VersionRecord, read_record, write_record
+
+REQUEST = "relearn.json"
+
+
+@dataclass(frozen=True, config=STRICT)
+class RelearnRequest:
+    """A relearning is to follow the version `after`."""
+
+    after: Count
+
+
+def request(folder: Path, version: int) -> None:
+    """Ask for a relearning after a version; durable when this returns."""
+    write_record(folder / REQUEST, RelearnRequest(version))
+
+
+def is_requested(folder: Path, log: Iterable[VersionRecord]) -> bool:
+    """Whether a relearning was asked for, and no later version of the log is one. A file that
+    cannot be read asks for nothing."""
+    try:
+        after = read_record(folder / REQUEST, RelearnRequest).after
+    except (OSError, RunError):
+        return False
+    return not any(line.kind == RELEARN and line.version > after for line in log)
+
+
+def withdraw(folder: Path) -> None:
+    """Nothing is asked for any more."""
+    with suppress(OSError):
+        (folder / REQUEST).unlink()
