@@ -59,6 +59,12 @@ def test_many_names_are_found_as_one_by_one(names: list[str], asked: list[str], 
     ]
 
 
+def test_after_a_removal_an_unknown_name_behind_all_others_is_not_found() -> None:
+    table = NameTable.of(["a", "b", "c"]).renamed(1, "")
+    assert [table.find(name) for name in ("a", "b", "c", "d")] == [0, None, 2, None]
+    assert table.appended(["d"]).find("d") == 3
+
+
 def test_few_names_among_many_are_found_without_reading_all(many: NameTable) -> None:
     asked = ["entity_199999", "ENTITY_5", "entity_5", "nothing", "entity_0"]
     found = many.find_all(asked)

@@ -329,8 +329,7 @@ def variants(before: bytes, late: Sequence[Data | Size]) -> list[bytes]:
             results.append(written(before, [*earlier, replace(change, data=start)]))
             for data in (bytes(size), start + bytes(size - half), random.Random(1).randbytes(size)):
                 results.append(written(before, [*earlier, replace(change, data=data), *later]))
-    last = min(len(before), *(c.offset if isinstance(c, Data) else c.size for c in late))
-    results.append(whole[: max(last, len(whole) // 2)])  # what is synced and not touched stays
+    results.append(whole[: (len(before) + len(whole)) // 2])  # what was synced is not cut off
     return list(dict.fromkeys(results))
 
 

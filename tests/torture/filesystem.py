@@ -46,8 +46,8 @@ class Watcher:
     """What is done at a call. This one lets everything pass."""
 
     def before(self, name: str, path: str) -> None:
-        """A call begins: one of `Call`, or `open`, `read`, `list`, `stat` or `flock`. An exception
-        is raised in its place; of a `write`, half was done."""
+        """A call begins: one of `Call`, or `open` of what exists, `read`, `list`, `stat`, `flock`.
+        An exception is raised in its place; of a `write`, half was done."""
 
     def after(self, call: Call) -> None:
         """A call that changes something has ended without an error."""
@@ -160,13 +160,20 @@ def _on_two(
 
 
 def _os_open(place: _Below, watcher: Watcher) -> Callable[..., int]:
-    real = os.open
+    real, lstat = os.open, os.lstat
+
+    def exists(path: str) -> bool:
+        try:
+            lstat(path)
+        except OSError:
+            return False
+        return True
 
     def call(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if (full := place(path, dir_fd)) is None:
             return real(path, flags, mode, dir_fd=dir_fd)
-        watcher.before("open", full)
-        is_new = bool(flags & os.O_CREAT) and not os.path.lexists(full)
+        is_new = bool(flags & os.O_CREAT) and not exists(full)
+        watcher.before("create" if is_new else "open", full)
         descriptor = real(path, flags, mode, dir_fd=dir_fd)
         if is_new:
             watcher.after(Call("create", full))

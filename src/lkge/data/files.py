@@ -32,6 +32,7 @@ _REMEDIES = {
     errno.EMFILE: "; allow more open files (`ulimit -n`) and try again",
     errno.ENFILE: "; too many files are open on this machine; try again later",
     errno.EFBIG: "; allow larger files (`ulimit -f`), or choose another disk",
+    errno.EINTR: "; try again",
     errno.EIO: "; the disk may fail: save what is on it, and choose another one",
 }
 
@@ -122,7 +123,7 @@ def numbers(folder: Path, pattern: str) -> list[int]:
         found = (wanted.fullmatch(name) for name in os.listdir(folder))
         return sorted(int(match[1]) for match in found if match)
     except OSError as error:
-        raise RunError(f"{folder}: cannot be read: {error.strerror}") from error
+        raise RunError(f"{folder}: cannot be read: {reason_of(error)}") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -150,6 +151,19 @@ def as_run_error(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"{_finished(path)}: {_cannot_be_written(error)}") from error
+
+
+@contextmanager
+def with_remedies(folder: Path) -> Iterator[None]:
+    """Raise an OSError of the block that has a remedy as a RunError, which names the path of the
+    error, or `folder` if it has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REMEDIES:
+            raise
+        path = Path(os.fsdecode(error.filename)) if error.filename else folder
+        raise RunError(f"{_finished(path)}: {reason_of(error)}") from error
 
 
 def _beside(path: Path) -> Path:

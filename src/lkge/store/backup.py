@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lkge.data.files import (
+    LEFTOVER,
     as_run_error,
     held,
+    make_folders,
     remove,
     remove_leftovers,
     sync_folder,
@@ -35,8 +37,8 @@ def backup(store: Store, target: Path) -> int:
     store.require_writable()  # of old formats nothing else can be made
     with as_run_error(target):
         _require_copy(store, target)
-        for name in (VERSIONS, DATA, INBOX):
-            (target / name).mkdir(parents=True, exist_ok=True)
+        for name in (VERSIONS, DATA, INBOX):  # the first one marks a copy
+            make_folders(target / name)
         with held(target / WRITER_LOCK) as alone:
             if not alone:
                 raise RunError(f"{target}: another process writes to it; wait for it to end")
@@ -48,6 +50,7 @@ def backup(store: Store, target: Path) -> int:
 def _require_copy(store: Store, target: Path) -> None:
     """RunError if a folder has something else than a copy of this graph."""
     there = {path.name for path in target.iterdir()} if target.exists() else set()
+    there -= {name for name in there if Path(name).match(LEFTOVER)}
     if not there:
         return
     known = {VERSIONS, DATA, INBOX, LOG, WRITER_LOCK, "verified.json", *WHOLE}
@@ -81,6 +84,7 @@ def _copied(store: Store, target: Path) -> int:
             size += copy.manifest_file(version).stat().st_size
     for version in set(copy.versions()) - set(manifests):
         remove(copy.manifest_file(version))
+    sync_folder(copy.folder_of_versions)  # no manifest may come back without its files
     copy.sweep()
     return size
 

@@ -26,6 +26,7 @@ from torch import Tensor
 from lkge.data import documents
 from lkge.data.files import (
     as_run_error,
+    reason_of,
     remove,
     sync_folder,
     unfinished,
@@ -235,7 +236,7 @@ def read_tensors(path: Path, sha256: str, *, follow: bool = True) -> dict[str, T
     try:
         data = read_regular(path, max_memory(), follow=follow)
     except OSError as error:
-        raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
+        raise DamagedFile(f"{path}: cannot be read: {reason_of(error)}") from error
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedFile(f"{path}: damaged, its digest differs; restore it or start a new run")
     try:
@@ -273,7 +274,7 @@ def read_json(path: Path, *, follow: bool = True) -> dict[str, Any]:
     try:
         tree = documents.read_json(path, follow=follow)
     except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RunError(f"{path}: cannot be read: {reason_of(error)}") from error
     except ValueError as error:
         raise DamagedFile(f"{path}: not valid JSON: {error}") from error
     if not isinstance(tree, dict):
