@@ -115,4 +115,4 @@ def _without_repeats(facts: NamedFacts) -> NamedFacts:
     warning = f"{again}; repeats in this file, left out: {int((~first).sum())}"
     lines = facts.lines and list(compress(facts.lines, first))
     warnings = (*facts.warnings, warning)
-    return NamedFacts(facts.source, *encoded.at(first).columns, lines, warnings)
+    return NamedFacts(facts.source, *encoded.at(first).columns, lines, warnings, facts.labels)

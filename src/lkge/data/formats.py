@@ -10,9 +10,9 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
 from typing import Any, BinaryIO
@@ -25,6 +25,7 @@ from lkge.data.reading import Budget, Stream
 from lkge.errors import DataError
 
 KINDS = ("subject", "relation", "object")
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 LARGE_TSV = 1 << 20
 """From so many bytes on TSV is parsed by columns: loading pyarrow takes a tenth of a second."""
 
@@ -33,7 +34,7 @@ LARGE_TSV = 1 << 20
 class NamedFacts:
     """The facts of one file as parallel columns, in the order of the file. `lines` are their line
     numbers (row numbers from 1 in Parquet), or None if the format, such as Turtle, has no line for
-    each fact."""
+    each fact. `labels` are those of rdfs:label, by name."""
 
     source: str
     subjects: Sequence[str]
@@ -41,6 +42,7 @@ class NamedFacts:
     objects: Sequence[str]
     lines: Sequence[int] | None
     warnings: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.subjects)
@@ -155,13 +157,14 @@ def parse_turtle(data: bytes, name: str) -> NamedFacts:
 
 
 def _parse_rdf(data: bytes, name: str, extension: str, lines: Iterable[int] | None) -> NamedFacts:
-    """The statements between IRIs; `lines` are the numbers of the lines of all statements."""
+    """The statements between IRIs, and the labels; `lines` are the numbers of the lines of all
+    statements."""
     import pyoxigraph
 
     form, iri = pyoxigraph.RdfFormat.from_extension(extension), pyoxigraph.NamedNode
     columns: tuple[list[str], ...] = [], [], []
     subjects, relations, objects = columns
-    kept, budget = list[bool](), Budget(name)
+    kept, budget, labels = list[bool](), Budget(name), dict[str, Any]()
     try:
         for statement in pyoxigraph.parse(data.removeprefix(codecs.BOM_UTF8), format=form):
             subject, object_ = statement.subject, statement.object
@@ -171,13 +174,38 @@ def _parse_rdf(data: bytes, name: str, extension: str, lines: Iterable[int] | No
                 relations.append(statement.predicate.value)
                 objects.append(object_.value)
                 budget.add(sum(len(names[-1]) for names in columns), facts=1)
+            elif _is_label(statement):
+                _keep_label(labels, subject.value, object_, budget)
     except SyntaxError as error:
         raise DataError(f"{error.msg}; mend it", file=name, line=error.lineno) from error
-    left_out = kept.count(False)
+    left_out = kept.count(False) - sum(count for _, count in labels.values())
     warning = f"{name}: left out {left_out} facts with literals or blank nodes"
     numbers = None if lines is None else list(compress(lines, kept))
     warnings = (warning,) if left_out else ()
-    return NamedFacts(name, subjects, relations, objects, numbers, warnings)
+    best = {subject: label.value for subject, (label, _) in labels.items()}
+    return NamedFacts(name, subjects, relations, objects, numbers, warnings, best)
+
+
+def _keep_label(labels: dict[str, Any], name: str, label: Any, budget: Budget) -> None:
+    """Keep the first label without a language or in English, else the first one; and how many
+    there were."""
+    before, count = labels.get(name, (label, 0))
+    better = _is_plain(label) and not _is_plain(before)
+    labels[name] = (label if better else before, count + 1)
+    budget.add(len(label.value) + len(name))
+
+
+def _is_label(statement: Any) -> bool:
+    """Whether a statement is the label of an IRI."""
+    import pyoxigraph
+
+    named = isinstance(statement.subject, pyoxigraph.NamedNode)
+    text = isinstance(statement.object, pyoxigraph.Literal)
+    return named and text and statement.predicate.value == LABEL
+
+
+def _is_plain(label: Any) -> bool:
+    return (label.language or "en").lower().partition("-")[0] == "en"
 
 
 def _statement_lines(data: bytes) -> Iterator[int]:

@@ -27,7 +27,7 @@ from lkge.store.inbox import waiting
 from lkge.store.records import Manifest, write_record
 from lkge.store.versions import DATA, INBOX, LOG, STORE, VERSIONS, WRITER_LOCK, Store
 
-WHOLE = (STORE, "tags.json", "skipped.json")
+WHOLE = (STORE, "tags.json", "labels.json", "skipped.json")
 """Files that are copied as they are."""
 
 

@@ -19,7 +19,9 @@ from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
 from lkge.store.content import Content, compaction_due
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
+from lkge.store.explaining import explain
 from lkge.store.export import export
+from lkge.store.finding import find
 from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.initial import InitialVersion
@@ -39,10 +41,12 @@ from lkge.store.records import (
     VersionRecord,
     now,
 )
+from lkge.store.relations import predict_relations
 from lkge.store.relearn import relearning
 from lkge.store.retention import changed_options
 from lkge.store.settings import changed_config, described
 from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
+from lkge.store.suggesting import suggest
 from lkge.store.tags import add_tag, delete_tag
 from lkge.store.update import Update
 from lkge.store.update_split import UpdateSplit
@@ -105,6 +109,19 @@ class LivingGraph:
     score = _of_open_version(Reader.score)
     entities = _of_open_version(Reader.entities)
     neighbourhood = _of_open_version(Reader.neighbourhood)
+    predict_relations = _of_open_version(predict_relations)
+    suggest = _of_open_version(suggest)
+    explain = _of_open_version(explain)
+    find = _of_open_version(find)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The label of each name that has one."""
+        return self.store.labels
+
+    def label(self, labels: Mapping[str, str]) -> None:
+        """Set the labels of some names; an empty label removes one. No version is made."""
+        self.store.add_labels(labels)
 
     def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""
@@ -163,9 +180,9 @@ class LivingGraph:
     ) -> VersionRecord:
         """Learn new facts, and forget those that no longer hold; the line of the log.
 
-        Both are triples of names, or a file of facts. They are on the disk before learning begins;
-        if it is interrupted, the next `add` or `learn_waiting` learns them first. If nothing is
-        new, no version is published: the record has the kind "nothing", the number of the current
+        Both are triples of names, or a file of facts, whose labels are kept. They are on the disk
+        before learning begins; if it is interrupted, the next `add` or `learn_waiting` learns them
+        first. If nothing is new, no version is published: the record has the kind "nothing", the number of the current
         version, and a warning that says so. If a consolidation is due afterwards, it follows,
         unless `consolidate` is false: then `consolidate()` or the next `add` does it.
         """
@@ -173,7 +190,10 @@ class LivingGraph:
             self.store.tidy()
             self.store.next_version()  # facts that could not be learned now are not taken in
             share = self.store_config.hold_out_fraction if valid is None else valid
-            batch = accept(self.store, _triples(facts), _triples(retract), share, source)
+            added, labels = _read(facts)
+            batch = accept(self.store, added, _read(retract)[0], share, source)
+            if labels:
+                self.store.add_labels(labels)
             records = self._learn_waiting(listener, consolidate)
         record = next(record for record in records if record.batch == batch.number)
         if record.kind == FAILED:
@@ -464,9 +484,12 @@ def create(
     return LivingGraph(folder, store_config=store_config)
 
 
-def _triples(source: Source) -> Iterable[Triple]:
-    """Facts by name, read if they are in a file."""
-    return read_facts(source).encoded if isinstance(source, (str, Path)) else source
+def _read(source: Source) -> tuple[Iterable[Triple], Mapping[str, str]]:
+    """Facts by name, read if they are in a file, and the labels there."""
+    if not isinstance(source, (str, Path)):
+        return source, {}
+    read = read_facts(source)
+    return read.encoded, read.labels
 
 
 def _publish_again(

@@ -24,10 +24,12 @@ from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.arrays import Array
 from lkge.store.calibration import UNKNOWN, Calibration
+from lkge.store.candidates import CandidateFilter, Limits
 from lkge.store.composed import known_of, names_of
 from lkge.store.contradictions import names_damage, naming_damage
 from lkge.store.holdout import RETRACTED, HoldOut
-from lkge.store.judging import Judge
+from lkge.store.judging import Judge, Judged
+from lkge.store.labels import LabelMap
 from lkge.store.overlay import overlaid, patched
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.subgraph import is_by_entity
@@ -96,7 +98,8 @@ class Reader:
             self.answers = known_of(self._files[versions.KNOWN])
             if versions.INFERENCE in self._files:
                 self._require_tables(self.tables[versions.INFERENCE])
-        self._judge = Judge(self.answers, self.calibration, store.options.known)
+        self.judge = Judge(self.answers, self.calibration, store.options.known)
+        self._candidates = CandidateFilter(self.names, self.judge, version)
 
     @cached_property
     def log(self) -> Sequence[VersionRecord]:
@@ -112,6 +115,11 @@ class Reader:
     def predictor(self) -> Predictor:
         """Answers by the tables of this version."""
         return self._predictor().with_names(self.names)
+
+    @property
+    def labels(self) -> LabelMap:
+        """The labels of names, which belong to no version."""
+        return self.store.labels
 
     @property
     def num_entities(self) -> int:
@@ -207,12 +215,18 @@ class Reader:
         k: int = 10,
         new_only: bool = False,
         in_range: bool = False,
+        unlinked: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[tuple[str, str]] = (),
     ) -> list[Prediction]:
-        """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
-        `in_range` only entities that a known fact of the relation has in the same place."""
+        """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). The
+        limits (`lkge.store.candidates.Limits`) change no score and no plausibility."""
         query = self._query(subject, relation, object)
-        scores = self.predictor.candidate_scores(*query)
-        return self._best_answers(query, scores, k, new_only, in_range)
+        limits = Limits(
+            new_only=new_only, in_range=in_range, unlinked=unlinked, among=among, where=where
+        )
+        left = self._candidates(query, limits)
+        return self._best_answers(query, self.predictor.candidate_scores(*query), left, k)
 
     def predict_each(
         self, queries: Sequence[Mapping[str, Any]]
@@ -234,40 +248,34 @@ class Reader:
 
     def _answered(self, queries: Sequence[Mapping[str, Any]]) -> list[list[Prediction] | DataError]:
         found: list[list[Prediction] | DataError] = []
-        asked: list[tuple[int, tuple[int, int], dict[str, Any]]] = []
+        asked: list[tuple[int, tuple[int, int], NDArray[np.bool_], int]] = []
         for place, query in enumerate(queries):
-            names, options = split_query(query)
+            names, k, limits = split_query(query)
             try:
-                asked.append((place, self._query(*names), options))
+                pair = self._query(*names)
+                asked.append((place, pair, self._candidates(pair, limits), k))
                 found.append([])
             except DataError as error:
                 found.append(error)
-        ids = np.array([(*pair, 0) for _, pair, _ in asked], dtype=np.int32).reshape(-1, 3)
+        ids = np.array([(*pair, 0) for _, pair, *_ in asked], dtype=np.int32).reshape(-1, 3)
         scores = self.predictor.query_scores(ids) if asked else ()
-        for (place, pair, options), row in zip(asked, scores, strict=True):
-            found[place] = self._best_answers(pair, row, **options)
+        for (place, pair, left, k), row in zip(asked, scores, strict=True):
+            found[place] = self._best_answers(pair, row, left, k)
         return found
 
     def _best_answers(
         self,
         query: tuple[int, int],
         scores: NDArray[np.float32],
-        k: int = 10,
-        new_only: bool = False,
-        in_range: bool = False,
+        left: NDArray[np.bool_],
+        k: int,
     ) -> list[Prediction]:
-        """The best answers by the scores of all entities."""
+        """The best answers among the entities that are `left` (n,), by the scores of all. Each has
+        its place in the list of all."""
         scores = self._finite(scores)
         known = self.answers.of(*query, self.version)
-        left = np.ones(len(scores), np.bool_)
-        if in_range:
-            left[:] = False
-            left[self._judge.range_of(query[1])] = True
-        if new_only:
-            left[known] = False
-        left[self.removed] = False
         best = best_first(np.where(left, scores, -np.inf), min(k, int(left.sum())))
-        judged = self._judge.judged(query, scores, best, known)
+        judged = self.judge.judged(query, scores, best, known)
         columns = (scores[best].tolist(), *(column.tolist() for column in judged))
         names = self.names.entity_table.names(best)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
@@ -287,10 +295,21 @@ class Reader:
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
         """How plausible each fact is, at its place in the list of (subject, relation, ?)."""
         ids = self.ids_of(facts)
-        scores = self._finite(self.predictor.fact_scores(ids))
-        judged = self._judge.facts(self.predictor, ids, self.num_entities, self.version)
-        columns = (scores.tolist(), *(column.tolist() for column in judged))
-        return [ScoredFact(*fact, *rest) for fact, *rest in zip(facts, *columns, strict=True)]
+        columns = (self.fact_scores(ids), *self.judged_facts(ids))
+        rows = zip(facts, *(column.tolist() for column in columns), strict=True)
+        return [ScoredFact(*fact, *rest) for fact, *rest in rows]
+
+    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+        """The score of each fact by id, (k,)."""
+        return self._finite(self.predictor.fact_scores(facts))
+
+    def query_scores(self, queries: Facts) -> NDArray[np.float32]:
+        """The scores of all entities as answers to queries by id (k, ≥ 2), (k, n)."""
+        return self._finite(self.predictor.query_scores(queries))
+
+    def judged_facts(self, facts: Facts) -> Judged:
+        """Facts by id (k, 3), each at its place in the list of (subject, relation, ?)."""
+        return self.judge.facts(self.predictor, facts, self.num_entities, self.version)
 
     def ids_of(self, facts: Sequence[Triple]) -> Facts:
         """Facts by id, (k, 3); every name must exist."""
@@ -391,11 +410,12 @@ class Reader:
 
 def split_query(
     query: Mapping[str, Any],
-) -> tuple[tuple[str | None, str, str | None], dict[str, Any]]:
-    """(subject, relation, object) and the other arguments of `Reader.predict`."""
+) -> tuple[tuple[str | None, str, str | None], int, Limits]:
+    """(subject, relation, object), k, and the limits of arguments of `Reader.predict`."""
     options = dict(query)
     subject, relation = options.pop("subject", None), options.pop("relation")
-    return (subject, relation, options.pop("object", None)), options
+    object_, k = options.pop("object", None), options.pop("k", 10)
+    return (subject, relation, object_), k, Limits(**options)
 
 
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:

@@ -2,6 +2,7 @@
 
     store.json                   settings and options
     tags.json                    names of versions
+    labels.json                  texts that people read for names
     skipped.json                 batches that led to no version
     verified.json                the last version whose files were all read and found sound
     log.jsonl                    a line for each version (`lkge.store.log`)
@@ -43,6 +44,7 @@ from lkge.errors import DamagedFile, DamageWarning, LkgeError, NewerFormat, RunE
 from lkge.store import log, old_format, records
 from lkge.store.array_files import ArrayFile
 from lkge.store.content import DELTA, Content, written
+from lkge.store.labels import LABELS, LabelMap, changed_labels, read_labels, write_labels
 from lkge.store.records import PLAIN_NAME, File, Manifest, Options, StoreConfig, VersionRecord
 from lkge.store.retention import created_time, versions_to_remove
 from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
@@ -56,7 +58,7 @@ WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH = records.KINDS
 OWN = (
     *(STORE, LOG, VERSIONS, DATA, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK),
-    *(TAGS, SKIPPED, VERIFIED, SET_ASIDE),
+    *(TAGS, LABELS, SKIPPED, VERIFIED, SET_ASIDE),
 )
 """What is in the folder of a store and must not be a link."""
 BATCH_NAME = r"(\d{8}|[1-9]\d{8,})\.json"
@@ -89,6 +91,7 @@ class Store:
                 )
         self.format = self._format()
         self._sound: dict[tuple[object, ...], ArrayFile] = {}
+        self._labels: tuple[object, LabelMap] = None, LabelMap()
 
     @classmethod
     def create(
@@ -173,6 +176,32 @@ class Store:
     def tags(self) -> dict[str, int]:
         """The version of each tag."""
         return read_tags(self.folder)
+
+    @property
+    def labels(self) -> LabelMap:
+        """The labels of names; none, and a warning, if their file is damaged. The file is read
+        when it has changed."""
+        path = self.folder / LABELS
+        with disk.as_run_error(path):
+            found = path.stat() if path.exists() else None
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino) if found else None
+        if stamp != self._labels[0]:
+            try:
+                self._labels = stamp, read_labels(self.folder)
+            except DamagedFile as error:
+                warnings.warn(f"{error}; no labels are shown", DamageWarning, stacklevel=2)
+                self._labels = stamp, LabelMap()
+        return self._labels[1]
+
+    def add_labels(self, labels: Mapping[str, str]) -> None:
+        """Set the labels of some names; an empty label removes one. They are on the disk when this
+        returns. Any number of processes and threads may do so at once."""
+        self.require_writable()
+        with disk.held(self.folder / INBOX_LOCK, wait=True):
+            before = read_labels(self.folder)
+            after = changed_labels(before, labels)
+            if after != before:
+                write_labels(self.folder, after)
 
     @property
     def skipped(self) -> dict[int, SkippedBatch]:
