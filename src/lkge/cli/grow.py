@@ -42,6 +42,13 @@ Valid = Annotated[
         show_default=str(HELD_OUT),
     ),
 ]
+LabelFile = Annotated[
+    Path | None,
+    Option(
+        "--labels",
+        help="Texts to show for names: TSV with a name and its label a line, or RDF.",
+    ),
+]
 Events = Annotated[
     bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
 ]
@@ -70,6 +77,7 @@ def init(
         bool, Option(help="Keep the known facts, to mark answers and to leave them out.")
     ] = True,
     valid: Valid = None,
+    labels: LabelFile = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -77,7 +85,8 @@ def init(
     from lkge.sizing import Size
 
     output.require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
-    facts = _together(files)
+    shown = _labels(labels)
+    facts = _together(files, shown)
     if files and not facts:
         raise lkge.DataError(
             f"there is no fact in {_names(files)}; leave out --from for an empty graph"
@@ -96,6 +105,7 @@ def init(
     else:
         kept: dict[str, Any] = {"keep": keep, "keep_days": keep_days, "known": known}
         graph = lkge.init(kg, run=run, data=data, preset=preset, **kept, **flags)
+    graph.label(shown)
     if files:
         with _learning(graph, quiet) as listener:
             graph.add(facts, valid=valid, source=_names(files), listener=listener)
@@ -116,6 +126,7 @@ def add(
         list[Path] | None, Option("--retract", help="Facts that no longer hold; may be repeated.")
     ] = None,
     valid: Valid = None,
+    labels: LabelFile = None,
     events: Events = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -128,9 +139,11 @@ def add(
     """
     graph = _opened_to_learn(kg, events, as_json)
     before = graph.version
-    added, gone = _together(files), _together(retract)
+    shown = _labels(labels)
+    added, gone = _together(files, shown), _together(retract, {})
+    graph.label(shown)
     with _learning(graph, quiet, events) as listener:
-        if files or retract:
+        if added or gone or ((files or retract) and not shown):
             source = _names([*(files or []), *(retract or [])])
             last = graph.add(
                 added,
@@ -282,11 +295,22 @@ def read_files(files: Iterable[Path]) -> list[NamedFacts]:
     return read
 
 
-def _together(files: Iterable[Path] | None) -> FactList:
-    """The facts of all files in order, each once."""
+def _together(files: Iterable[Path] | None, labels: dict[str, str]) -> FactList:
+    """The facts of all files in order, each once. Their labels are added to `labels`, where there
+    is none for a name."""
     from lkge.data.fact_list import FactList
 
-    return FactList.joined(read_files(files or []))
+    read = read_files(files or [])
+    for facts in read:
+        labels.update({**facts.labels, **labels})
+    return FactList.joined(read)
+
+
+def _labels(file: Path | None) -> dict[str, str]:
+    """The labels of a file, if there is one."""
+    from lkge.data.label_files import read_label_file
+
+    return {} if file is None else read_label_file(file)
 
 
 def version_grid(record: records.VersionRecord) -> grids.Grid:

@@ -13,11 +13,7 @@ def read_label_file(path: Path) -> dict[str, str]:
     if any(suffix.lower() in RDF for suffix in PurePath(path).suffixes[-2:]):
         return dict(read_facts(path).labels)
     labels = {}
-    try:
-        lines = bytes_of(path, str(path)).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError("not valid UTF-8; save the file as UTF-8", file=path) from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines_of(path), start=1):
         if not line.strip():
             continue
         name, *rest = line.split("\t")
@@ -29,3 +25,11 @@ def read_label_file(path: Path) -> dict[str, str]:
             )
         labels[name] = rest[0].strip()
     return labels
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text file."""
+    try:
+        return bytes_of(path, str(path)).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError("not valid UTF-8; save the file as UTF-8", file=path) from error

@@ -1,7 +1,7 @@
 """Texts by what they contain, and by likeness, in a time that no query makes long.
 
-A text is compared in lower case, with a blank for `_` and `-`. Letters that are not ASCII are found as typed, in lower case, in
-capitals, and with a capital at the start of each word.
+A text is compared in lower case, with a blank for `_` and `-`. Letters that are not ASCII are found
+as typed, in lower case, in capitals, and with a capital at the start of each word.
 """
 
 from dataclasses import dataclass

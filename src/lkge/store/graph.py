@@ -182,9 +182,10 @@ class LivingGraph:
 
         Both are triples of names, or a file of facts, whose labels are kept. They are on the disk
         before learning begins; if it is interrupted, the next `add` or `learn_waiting` learns them
-        first. If nothing is new, no version is published: the record has the kind "nothing", the number of the current
-        version, and a warning that says so. If a consolidation is due afterwards, it follows,
-        unless `consolidate` is false: then `consolidate()` or the next `add` does it.
+        first. If nothing is new, no version is published: the record has the kind "nothing", the
+        number of the current version, and a warning that says so. If a consolidation is due
+        afterwards, it follows, unless `consolidate` is false: then `consolidate()` or the next
+        `add` does it.
         """
         with writing(self.store, "add", listener):
             self.store.tidy()

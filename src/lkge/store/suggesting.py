@@ -8,7 +8,7 @@ of its query.
 A query with n known answers has no answer with a plausibility above its bound, c · p: c is that of
 `lkge.store.judging`, p the greatest that the calibration gives. Queries are scored in order of
 their bounds until no other can have a better fact than the k found: then these are the best of all
-queries. At most so many are scored as are asked for; of those with equal bounds that is a random choice.
+queries. The number of queries is limited; of those with equal bounds that is a random choice.
 """
 
 from collections.abc import Iterator

@@ -40,7 +40,14 @@ from lkge.config import RunConfig
 from lkge.configure import from_tree
 from lkge.data import files as disk
 from lkge.data.reading import read_regular
-from lkge.errors import DamagedFile, DamageWarning, LkgeError, NewerFormat, RunError
+from lkge.errors import (
+    DamagedFile,
+    DamageWarning,
+    LkgeError,
+    NewerFormat,
+    RunError,
+    StoreLocked,
+)
 from lkge.store import log, old_format, records
 from lkge.store.array_files import ArrayFile
 from lkge.store.content import DELTA, Content, written
@@ -193,11 +200,17 @@ class Store:
                 self._labels = stamp, LabelMap()
         return self._labels[1]
 
-    def add_labels(self, labels: Mapping[str, str]) -> None:
+    def add_labels(self, labels: Mapping[str, str], patience: float | None = None) -> None:
         """Set the labels of some names; an empty label removes one. They are on the disk when this
-        returns. Any number of processes and threads may do so at once."""
+        returns. Any number of processes and threads may do so at once; with `patience`, StoreLocked
+        if another holds the lock of the inbox for more than so many seconds."""
+        if not labels:
+            return
         self.require_writable()
-        with disk.held(self.folder / INBOX_LOCK, wait=True):
+        wait = True if patience is None else patience
+        with disk.held(self.folder / INBOX_LOCK, wait=wait) as alone:
+            if not alone:
+                raise StoreLocked(f"{self.folder}: another process holds {INBOX_LOCK}; try again")
             before = read_labels(self.folder)
             after = changed_labels(before, labels)
             if after != before:

@@ -7,15 +7,21 @@ import { on, emit } from "./state.js";
 const form = byId("facts-form");
 const result = byId("facts-result");
 
-/** Lines of text as facts; an Error names the line that is none. */
-export function factsOf(text) {
+/** Lines of so many fields; an Error names the line that has others. */
+function fieldsOf(text, size, what) {
   return text.split("\n").flatMap((line, at) => {
     if (!line.trim()) return [];
     const names = line.split(line.includes("\t") ? "\t" : "|").map((name) => name.trim());
-    if (names.length === 3 && names.every(Boolean)) return [names];
-    throw new Error(`Line ${at + 1}: a fact is subject, relation and object with tabs or | between them.`);
+    if (names.length === size && names.every(Boolean)) return [names];
+    throw new Error(`Line ${at + 1}: a ${what} with tabs or | between them.`);
   });
 }
+
+/** Lines of text as facts. */
+export const factsOf = (text) => fieldsOf(text, 3, "fact is subject, relation and object");
+
+/** Lines of text as labels by name. */
+const labelsOf = (text) => Object.fromEntries(fieldsOf(text, 2, "label is a name and its label"));
 
 function say(text, kind = "") {
   result.className = kind;
@@ -25,18 +31,29 @@ function say(text, kind = "") {
 async function send() {
   const button = form.querySelector("button");
   try {
-    const facts = factsOf(byId("facts").value);
     const what = new FormData(form).get("what");
+    const lines = (what === "labels" ? labelsOf : factsOf)(byId("facts").value);
     button.disabled = true;
     say("Sending…");
-    const job = await post("/facts", { [what]: facts }, byId("token").value);
+    if (what === "labels") await sendLabels(lines);
+    else await sendFacts(what, lines);
     byId("facts").value = "";
-    sent = job.id;
-    say(`Stored on disk as batch ${job.id}; learning starts.`, "good");
   } catch (error) {
     say(error.message, "bad");
   }
   button.disabled = false;
+}
+
+async function sendFacts(what, facts) {
+  const job = await post("/facts", { [what]: facts }, byId("token").value);
+  sent = job.id;
+  say(`Stored on disk as batch ${job.id}; learning starts.`, "good");
+}
+
+async function sendLabels(labels) {
+  await post("/labels", { labels }, byId("token").value);
+  say(`Stored on disk: ${count(Object.keys(labels).length, "label")}.`);
+  emit("labels");
 }
 
 const STAGES = { starting: "starting", compiling: "compiling the kernels", measuring: "measuring on held-out facts" };
