@@ -145,14 +145,16 @@ def names_among(listed: str | None, file: Path | None) -> list[str] | None:
 
 
 def condition(reader: Reader, given: str) -> tuple[str, str]:
-    """RELATION=OBJECT as a pair; names may have `=`, so the first known relation counts."""
+    """RELATION=OBJECT as a pair. Names may have `=`: the first pair of known names counts, or the
+    first one with a known relation."""
     parts = given.split("=")
     pairs = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
     if not pairs:
         raise SettingsError(f"--where {given}: write RELATION=OBJECT, such as type=Pump")
-    table = reader.names.relation_table
-    known = (pair for pair in pairs if table.find(pair[0].removesuffix(INVERSE)) is not None)
-    return next(known, pairs[0])
+    relation, entity = reader.names.relation_table, reader.names.entity_table
+    known = [pair for pair in pairs if relation.find(pair[0].removesuffix(INVERSE)) is not None]
+    whole = [pair for pair in known if entity.find(pair[1]) is not None]
+    return (whole or known or pairs)[0]
 
 
 def find(
