@@ -139,8 +139,9 @@ def test_answers_within_limits(page: Page) -> None:
     for name, text in (("Its relation", "near"), ("Its object", "city 09")):
         box = page.get_by_role("combobox", name=name)
         box.press_sequentially(text)
+        options = page.get_by_role("listbox", name=f"{name[4:].title()}s of the fact")
+        expect(options.get_by_role("option")).to_have_count(1)
         box.press("ArrowDown")
-        expect(box).to_have_attribute("aria-activedescendant", re.compile("-options-0$"))
         box.press("Enter")
     expect(page.locator("#limits-set")).to_have_text(" · 1 set")
     expect(answers(page)).to_have_count(0)  # only City 03 itself is near to City 09
@@ -318,6 +319,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, url: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
         small = page.evaluate(
             "[...document.querySelectorAll('button.main, .buttons button, input[type=text]')]"
+            ".filter((one) => one.checkVisibility())"
             ".map((one) => one.getBoundingClientRect().height).filter((height) => height < 36)"
         )
         assert small == []

@@ -17,6 +17,7 @@ from lkge.serve.metrics import Metrics
 from lkge.store import inbox, records
 from lkge.store.editing import require_possible
 from lkge.store.edits import Edit
+from lkge.store.finding import prepare
 from lkge.store.reader import Reader
 from lkge.store.tags import tags_by_version
 from lkge.store.versions import Store
@@ -116,6 +117,7 @@ class Service:
 
         def write() -> int:
             self.store.add_labels(labels, patience)
+            prepare(self.reader)
             return len(self.store.labels)
 
         return responses.LabelCount(labels=await self.active.use_inbox(write))

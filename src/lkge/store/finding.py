@@ -1,7 +1,7 @@
 """Names of entities and relations by a part of the name or of its label, or by likeness."""
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from lkge.data.names import NameTable
@@ -24,9 +24,14 @@ def find(reader: Reader, text: str, k: int = 10, *, relations: bool = False) -> 
     most like it."""
     table = reader.names.relation_table if relations else reader.names.entity_table
     labels = reader.labels
-    numbers = dict.fromkeys(_containing(table, labels, text, k))
-    best = list(islice(numbers, k)) or _alike(table, labels, text, k)
+    best = _distinct(_containing(table, labels, text, k), k) or _alike(table, labels, text, k)
     return [Found(name, labels.get(name, "")) for name in table.names(best)]
+
+
+def prepare(reader: Reader) -> None:
+    """Read what a search reads, so that the next one is quick."""
+    for relations in (False, True):
+        find(reader, "\0", 1, relations=relations)
 
 
 def _containing(table: NameTable, labels: LabelMap, text: str, k: int) -> Iterator[int]:
@@ -39,7 +44,17 @@ def _alike(table: NameTable, labels: LabelMap, text: str, k: int) -> list[int]:
     """The best of names and of labels in turn."""
     theirs = list(_numbers(table, labels.alike(text, k)))
     in_turn = chain.from_iterable(zip_longest(table.alike(text, k), theirs))
-    return list(islice(dict.fromkeys(n for n in in_turn if n is not None), k))
+    return _distinct((number for number in in_turn if number is not None), k)
+
+
+def _distinct(numbers: Iterable[int], k: int) -> list[int]:
+    """The first k of some numbers, each once; the others are not asked for."""
+    found = dict[int, None]()
+    for number in numbers:
+        if len(found) == k:
+            break
+        found.setdefault(number)
+    return list(found)
 
 
 def _numbers(table: NameTable, names: Iterable[str]) -> Iterator[int]:

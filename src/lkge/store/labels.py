@@ -4,16 +4,18 @@ All labels are in one file of the store, which is replaced as a whole. They belo
 no score depends on them. A label may come before the facts with its name.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from pydantic.dataclasses import dataclass
 
+from lkge.data.files import as_run_error
 from lkge.data.name_search import Texts
 from lkge.data.names import encoded
 from lkge.data.vocabulary import INVERSE
-from lkge.errors import DataError
+from lkge.errors import DamagedFile, DamageWarning, DataError
 from lkge.store.records import STRICT, read_record, write_record
 
 LABELS = "labels.json"
@@ -61,6 +63,23 @@ def read_labels(folder: Path) -> LabelMap:
     """The label of each name that has one, of the store in `folder`."""
     path = folder / LABELS
     return LabelMap(read_record(path, Labels).labels if path.exists() else {})
+
+
+def current_labels(folder: Path) -> LabelMap:
+    """The same; none, and a warning, if the file is damaged. It is read when it has changed."""
+    path = folder / LABELS
+    with as_run_error(path):
+        found = path.stat() if path.exists() else None
+    return _as_of(folder, found and (found.st_mtime_ns, found.st_size, found.st_ino))
+
+
+@lru_cache(maxsize=4)
+def _as_of(folder: Path, stamp: tuple[int, ...] | None) -> LabelMap:
+    try:
+        return read_labels(folder)
+    except DamagedFile as error:
+        warnings.warn(f"{error}; no labels are shown", DamageWarning, stacklevel=4)
+        return LabelMap()
 
 
 def write_labels(folder: Path, labels: Mapping[str, str]) -> None:

@@ -51,7 +51,14 @@ from lkge.errors import (
 from lkge.store import log, old_format, records
 from lkge.store.array_files import ArrayFile
 from lkge.store.content import DELTA, Content, written
-from lkge.store.labels import LABELS, LabelMap, changed_labels, read_labels, write_labels
+from lkge.store.labels import (
+    LABELS,
+    LabelMap,
+    changed_labels,
+    current_labels,
+    read_labels,
+    write_labels,
+)
 from lkge.store.records import PLAIN_NAME, File, Manifest, Options, StoreConfig, VersionRecord
 from lkge.store.retention import created_time, versions_to_remove
 from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
@@ -98,7 +105,6 @@ class Store:
                 )
         self.format = self._format()
         self._sound: dict[tuple[object, ...], ArrayFile] = {}
-        self._labels: tuple[object, LabelMap] = None, LabelMap()
 
     @classmethod
     def create(
@@ -186,19 +192,8 @@ class Store:
 
     @property
     def labels(self) -> LabelMap:
-        """The labels of names; none, and a warning, if their file is damaged. The file is read
-        when it has changed."""
-        path = self.folder / LABELS
-        with disk.as_run_error(path):
-            found = path.stat() if path.exists() else None
-        stamp = (found.st_mtime_ns, found.st_size, found.st_ino) if found else None
-        if stamp != self._labels[0]:
-            try:
-                self._labels = stamp, read_labels(self.folder)
-            except DamagedFile as error:
-                warnings.warn(f"{error}; no labels are shown", DamageWarning, stacklevel=2)
-                self._labels = stamp, LabelMap()
-        return self._labels[1]
+        """The labels of names; see `current_labels`."""
+        return current_labels(self.folder)
 
     def add_labels(self, labels: Mapping[str, str], patience: float | None = None) -> None:
         """Set the labels of some names; an empty label removes one. They are on the disk when this
