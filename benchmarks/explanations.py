@@ -138,7 +138,7 @@ def main() -> None:
         "",
         f"`python -m benchmarks.explanations`: {HIDDEN} facts of brick are hidden, and a graph "
         "learns the rest. Then facts are left out for each hidden fact, and a new graph learns "
-        f"what is left. MRR of the hidden facts; mean and standard deviation of {len(SEEDS)} seeds, "
+        f"what is left. MRR of the hidden facts; mean and deviation of {len(SEEDS)} seeds, "
         f"{SETTINGS['dim']} real numbers for an entity, {SETTINGS['max_epochs']} epochs.",
         "",
         "| also left out | MRR of the hidden facts |",
