@@ -72,6 +72,10 @@ def test_unknown_names_and_unknown_facts_are_errors(cities: LivingGraph, tmp_pat
         cities.predict(**QUERY, among=["Countri 1"])
     with pytest.raises(UnknownName, match="no relation"):
         cities.predict(**QUERY, where=[("lie in", "Country 1")])
+    with pytest.raises(DataError, match="pairs of a relation and an object"):
+        cities.predict(**QUERY, where=("lies in", "Country 1"))  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="list of names"):
+        cities.predict(**QUERY, among="City 03")
     found = cities.reader.predict_each([QUERY | {"among": ["nobody"]}, QUERY])
     assert isinstance(found[0], UnknownName)
     assert found[1] == cities.predict(**QUERY)

@@ -33,6 +33,13 @@ class Limits:
     among: Sequence[str] | None = None
     where: Sequence[Sequence[str]] = ()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.among, str):
+            raise DataError(f"among = {self.among!r} must be a list of names")
+        for pair in self.where:
+            if isinstance(pair, str) or len(pair) != 2:
+                raise DataError(f"where has {pair!r}; give pairs of a relation and an object")
+
 
 @dataclass(frozen=True)
 class CandidateFilter:
