@@ -117,6 +117,10 @@ def test_an_entity_that_is_used_often_is_counted(monkeypatch: pytest.MonkeyPatch
     data = with_entities("y" * 10_000).replace(b"&e0;", b"&e0;" * 500)
     with pytest.raises(DataError, match="LKGE_MAX_MEMORY"):
         read_facts(data, name="f.rdf")
+    monkeypatch.setenv("LKGE_MAX_MEMORY", "1GB")
+    data = with_entities("y" * 100_000).replace(b"&e0;", b"&e0;" * 2_000)
+    with pytest.raises(DataError, match="write the entities out"):
+        read_facts(data, name="f.rdf")
 
 
 def test_deep_xml_is_refused_at_once() -> None:

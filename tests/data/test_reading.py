@@ -44,7 +44,7 @@ def turtle(path: Path) -> None:
 def rdf_xml(path: Path) -> None:
     """A short entity that is used often."""
     declared = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e "%s">]><x>' % (b"y" * 100_000)
-    path.write_bytes(declared + b"&e;" * 5_000 + b"</x>")
+    path.write_bytes(declared + b"<!--%s-->" % (b" " * 1_000_000) + b"&e;" * 500 + b"</x>")
 
 
 def archive(path: Path) -> None:

@@ -50,6 +50,6 @@ def require_sound_xml(data: bytes, name: str) -> None:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        raise DataError(
-            f"not valid XML: {reason}; mend it", file=name, line=error.lineno
-        ) from error
+        remedy = "write the entities out" if "amplification" in reason else "mend it"
+        complaint = f"not valid XML: {reason}; {remedy}"
+        raise DataError(complaint, file=name, line=error.lineno) from error

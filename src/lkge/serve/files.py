@@ -9,6 +9,7 @@ from lkge.data.fact_list import FactList
 from lkge.data.named_facts import NamedFacts
 from lkge.data.reading import at_most
 from lkge.data.sources import read_source
+from lkge.errors import SettingsError
 from lkge.serve import limits, responses
 from lkge.serve.auth import WRITE
 from lkge.serve.errors import HTTPProblem, problem_responses
@@ -85,8 +86,11 @@ async def post_file(
 
 def _read(data: bytes, columns: str | None, format: str) -> NamedFacts:
     """The facts of a file, within the limits of a request."""
-    with at_most(limits.FILE_MEMORY):
-        (facts,) = read_source(data, columns, format)
+    try:
+        with at_most(limits.FILE_MEMORY):
+            (facts,) = read_source(data, columns, format)
+    except SettingsError as error:
+        raise HTTPProblem(422, str(error)) from error
     if len(facts) > limits.MAX_FACTS:
         raise HTTPProblem(
             413, f"the file has more than {limits.MAX_FACTS:,} facts; send it in parts"
