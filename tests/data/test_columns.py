@@ -95,8 +95,9 @@ def test_facts_that_are_no_headers(large: None, fact: tuple[str, str, str]) -> N
         ("head_id,tail_id,label", "subject=head_id,relation=label,object=tail_id"),
         (":START_ID,:END_ID,:TYPE", "subject=:START_ID,relation=:TYPE,object=:END_ID"),
         ("node1,node2,edge", "subject=node1,relation=edge,object=node2"),
-        ("sourceNode,weight,targetNode", "subject=sourceNode,relation=…,object=targetNode"),
+        ("sourceNode,weight,targetNode", "subject=sourceNode,relation=weight,object=targetNode"),
         ("person,relation,friend", "subject=…,relation=relation,object=…"),
+        ("source,verb of,weight,target", "subject=source,relation=…,object=target"),
         ("subject,head,relation,object", "subject=…,relation=relation,object=object"),
     ],
 )

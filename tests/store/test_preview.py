@@ -84,6 +84,21 @@ def test_many_doubts_are_counted() -> None:
     assert (len(found.doubts), found.num_doubts) == (preview_module.SHOWN_DOUBTS, 50)
 
 
+def test_a_first_line_that_has_nothing_in_common_with_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    lines = [f"e{n},r{n % 2},e{n + 1}\n" for n in range(30)]
+    path.write_text("package,kind,other\n" + "".join(lines), encoding="utf-8")
+    doubt = Doubt("fact", "package kind other", "is the first line a header?")
+    assert lkge.preview(path).doubts == (doubt,)
+    columns = "subject=package,relation=kind,object=other"
+    assert lkge.preview(path, columns=columns).doubts == ()
+    for first in ("package,r1,other\n", "e7,kind,other\n", "package,kind,e7\n"):
+        path.write_text(first + "".join(lines), encoding="utf-8")
+        assert lkge.preview(path).doubts == ()
+    path.write_text("package,kind,other\na,r,b\n", encoding="utf-8")
+    assert lkge.preview(path).doubts == ()
+
+
 def test_how_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"from;to;relation\nx;y;r\n")
     (tmp_path / "b.ttl").write_bytes(b'<x:a> <x:r> <x:b> ; <x:l> "text", 5 .')

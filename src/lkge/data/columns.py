@@ -202,10 +202,14 @@ def _word(cell: str) -> str:
 def _remedy(names: Sequence[str]) -> str:
     """The option that gives the columns, filled in as far as names say."""
     words, chosen = [_word(name) or name.strip().lower() for name in names], list[str]()
-    for kind, likely in zip(KINDS, LIKELY, strict=True):
+    for likely in LIKELY:
         found = [name for name, word in zip(names, words, strict=True) if word in likely]
-        chosen.append(f"{kind}={found[0].strip() if len(found) == 1 else '…'}")
-    return f"--columns {','.join(chosen)}"
+        chosen.append(found[0] if len(found) == 1 else "…")
+    left = [name for name in names if name not in chosen]
+    if len(left) == 1 and len(names) == 3:
+        chosen = [left[0] if name == "…" else name for name in chosen]
+    named = (f"{kind}={name.strip()}" for kind, name in zip(KINDS, chosen, strict=True))
+    return f"--columns {','.join(named)}"
 
 
 def _shown(names: Sequence[str]) -> str:

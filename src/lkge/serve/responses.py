@@ -238,10 +238,10 @@ class ReadFile(BaseModel):
 
 
 class Doubt(BaseModel):
-    """A new name that may be a mistake."""
+    """A new name, or a first fact, that may be a mistake."""
 
     model_config = ConfigDict(from_attributes=True)
-    kind: Literal["entity", "relation"]
+    kind: Literal["entity", "relation", "fact"]
     name: str
     reason: str
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lkge.data.documents import UNSAFE
 from lkge.data.fact_list import FactList
 from lkge.data.named_facts import NamedFacts
@@ -14,6 +16,8 @@ from lkge.store.reader import Reader
 from lkge.store.update_split import ids_of, unknown
 
 SHOWN_FACTS, SHOWN_DOUBTS = 10, 20
+MANY_FACTS = 20
+"""In a file of so many facts the names of a first fact should be somewhere else."""
 CONTROL = re.compile(f"[\x00-\x1f]|{UNSAFE.pattern}")
 
 
@@ -31,7 +35,8 @@ class ReadFile:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A new name that may be a mistake."""
+    """A new name that may be a mistake, of an entity or a relation; or a first fact that may be a
+    header."""
 
     kind: str
     name: str
@@ -66,7 +71,11 @@ def preview(parts: Sequence[NamedFacts], reader: Reader | None) -> Preview:
         entities, relations = unknown(entities, tables[0]), unknown(relations, tables[1])
         known = reader.answers.contains(ids_of(facts, reader.names))
         new_facts = len(facts) - int(known.sum()) if reader.store.options.known else None
-    doubts = [*_doubts("entity", entities, tables[0]), *_doubts("relation", relations, tables[1])]
+    doubts = [
+        *(doubt for part in parts for doubt in _unnamed_header(part)),
+        *_doubts("entity", entities, tables[0]),
+        *_doubts("relation", relations, tables[1]),
+    ]
     return Preview(
         files=tuple(map(_read_file, parts)),
         sample=tuple(facts[:SHOWN_FACTS]),
@@ -88,6 +97,18 @@ def _read_file(part: NamedFacts) -> ReadFile:
         columns=layout.columns if layout else None,
         warnings=part.warnings,
     )
+
+
+def _unnamed_header(part: NamedFacts) -> Iterator[Doubt]:
+    """A doubt about the first fact of a table without a header, if its three names are nowhere else
+    in a file of many facts."""
+    if part.layout is None or part.layout.names or len(part) < MANY_FACTS:
+        return
+    ids = part.encoded.ids
+    between, ends = ids[:, 1], ids[:, (0, 2)]
+    elsewhere = (between[1:] == between[0]).any() or np.isin(ends[1:], ends[0]).any()
+    if not elsewhere:
+        yield Doubt("fact", " ".join(part.encoded[0]), "is the first line a header?")
 
 
 def _doubts(kind: str, names: Iterable[str], table: NameTable) -> Iterator[Doubt]:
