@@ -130,8 +130,11 @@ def test_deep_xml_is_refused_at_once() -> None:
     assert time.process_time() - started < 1
 
 
-def test_open_brackets_of_turtle_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_parser_holds_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LKGE_MAX_MEMORY", "50MB")
+    terms = ",".join(f'"t{number}":"x:y"' for number in range(200_000))
+    with pytest.raises(DataError, match="LKGE_MAX_MEMORY"):
+        read_facts(f'{{"@context":{{{terms}}}}}'.encode(), name="f.jsonld")
     for name in ("f.ttl", "f.trig"):
         with pytest.raises(DataError, match="LKGE_MAX_MEMORY"):
             read_facts(b"<x:a> <x:r> " + b"(" * 200_000, name=name)

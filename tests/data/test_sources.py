@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import lkge
@@ -111,6 +112,12 @@ class TestFrames:
         frame = Frame({"s": ["a", "a"], "p": ["r", "r"], "o": ["b", "b"]})
         with pytest.warns(DataWarning, match="Frame:2: a fact stands here for the second time"):
             assert list(joined(frame)) == FACTS[:1]
+
+    def test_a_table_of_pyarrow(self) -> None:
+        table = pa.table(
+            {"object": ["b", "c"], "relation": ["r", "r"], "n": [1, 2], "s": ["a", "b"]}
+        )
+        assert list(joined(table)) == FACTS
 
     @pytest.mark.parametrize("library", ["pandas", "polars"])
     def test_frames_of_libraries(self, library: str) -> None:

@@ -26,8 +26,10 @@ from lkge.data.tables import parse_csv, parse_json_lines, parse_parquet, parse_t
 from lkge.data.xml_check import require_sound_xml
 from lkge.errors import DataError
 
-BRACKET = 2
-"""The memory of an open bracket of Turtle, in facts."""
+BRACKETS = {b"(": 2, b"[": 2}
+HELD = {"TURTLE": BRACKETS, "TRIG": BRACKETS, "JSON_LD": {b'":': 1}}
+"""Format → what its parser may hold in memory until the end, each in facts: open brackets, and the
+terms of a context."""
 OF_TERMS = {"Literal": "literals", "BlankNode": "blank nodes", "Triple": "quoted facts"}
 """Terms that are no entities → how their facts are counted when they are left out."""
 REMEDIES = {
@@ -45,7 +47,8 @@ def _parse_rdf(data: bytes, name: str, form: str, lines: Iterable[int] | None = 
     columns: tuple[list[str], ...] = [], [], []
     subjects, relations, objects = columns
     kept, left_out, budget = list[bool](), Counter[str](), Budget(name)
-    budget.add(0, facts=BRACKET * (data.count(b"(") + data.count(b"[")))
+    for mark, size in HELD.get(form, {}).items():
+        budget.add(0, facts=size * data.count(mark))
     try:
         for statement in pyoxigraph.parse(data.removeprefix(codecs.BOM_UTF8), format=format_):
             subject, object_ = statement.subject, statement.object

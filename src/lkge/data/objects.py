@@ -1,5 +1,5 @@
-"""Facts in objects of other libraries, none of which is imported here: data frames (pandas,
-polars), graphs of rdflib, directed graphs of networkx."""
+"""Facts in objects of other libraries, none of which is imported here: tables (pandas,
+polars, pyarrow), graphs of rdflib, directed graphs of networkx."""
 
 import operator
 from collections import Counter
@@ -24,8 +24,9 @@ def facts_of_object(source: Any, chosen: Chosen | None) -> NamedFacts | None:
     if _is_of("networkx", source) and hasattr(source, "edges"):
         return _of_networkx(source, chosen, kind)
     if hasattr(source, "columns") and hasattr(source, "__getitem__") and hasattr(source, "shape"):
-        labels = list(source.columns)
+        labels = list(getattr(source, "column_names", source.columns))
         columns = [source[label] for label in labels]
+        columns = [each.to_pylist() if hasattr(each, "to_pylist") else each for each in columns]
         return _of_columns([str(label) for label in labels], columns, chosen, kind)
     return None
 

@@ -15,8 +15,8 @@ from lkge.data.objects import facts_of_object
 from lkge.errors import DataError, DataWarning
 
 Source = Any
-"""A file or folder of facts, or a list of them; bytes or a binary stream; triples of names; a data
-frame of pandas or polars; a graph of rdflib; a directed graph of networkx."""
+"""A file or folder of facts, or a list of them; bytes or a binary stream; triples of names; a table
+of pandas, polars or pyarrow; a graph of rdflib; a directed graph of networkx."""
 MAX_FILES = 100_000
 """The maximal number of files in a folder."""
 STREAM = "standard input"
