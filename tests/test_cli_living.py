@@ -702,7 +702,8 @@ class TestFiles:
         assert found["sample"] == [["Q", "knows 1", "p1"], ["p1", "knows 1", "P2"]]
         assert not (tmp_path / "new").exists()
 
-    def test_a_preview_needs_facts_to_add(self, kg: Path, edges: Path) -> None:
+    def test_a_preview_needs_facts(self, kg: Path, edges: Path, tmp_path: Path) -> None:
+        assert_refused(lkge("init", tmp_path / "new", "--preview"), "give --from")
         assert_refused(lkge("add", kg, "--preview"), "give files")
         assert_refused(lkge("add", kg, edges, *CHOSEN, "--preview", "--retract", edges), "files")
 

@@ -200,6 +200,9 @@ class TestRdflib:
             assert list(joined(kind())) == [("x:a", "x:r", "x:b")]
         with pytest.raises(DataError, match="RDF has no columns"):
             joined(kind(), CHOSEN)
+        monkeypatch.setattr(URIRef, "__module__", "rdflib.term")
+        with pytest.warns(DataWarning, match="facts: left out 2 facts"):
+            assert list(joined(kind().triples((None,) * 3))) == [("x:a", "x:r", "x:b")]
 
     def test_a_graph_of_the_library(self) -> None:
         rdflib: ModuleType = pytest.importorskip("rdflib")

@@ -84,6 +84,8 @@ def init(
     parts = read_files(files or [], columns, file_format, warn=not preview)
     facts = _together(parts)
     if preview:
+        if not files:
+            raise lkge.SettingsError("--preview looks at facts to begin with: give --from")
         show_preview(lkge.preview(parts), as_json)
         return
     if files and not facts:

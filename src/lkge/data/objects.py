@@ -82,6 +82,16 @@ def _of_rdflib(graph: Any, source: str) -> NamedFacts:
         statements = (quad[:3] for quad in graph.quads((*everything, None)))
     else:
         statements = graph.triples(everything)
+    return facts_of_statements(statements, source)
+
+
+def is_statement(fact: Sequence[str]) -> bool:
+    """Whether a triple is one of rdflib."""
+    return any(_is_of("rdflib", term) for term in fact)
+
+
+def facts_of_statements(statements: Iterable[Sequence[str]], source: str) -> NamedFacts:
+    """Those of rdflib between IRIs."""
     columns: tuple[list[str], ...] = [], [], []
     left_out = Counter[str]()
     for subject, relation, object_ in statements:

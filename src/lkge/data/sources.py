@@ -11,7 +11,7 @@ from lkge.data.columns import GivenColumns, chosen_columns
 from lkge.data.fact_list import FactList, checked_triple
 from lkge.data.facts import complete, is_fact_file, read_facts
 from lkge.data.named_facts import NamedFacts
-from lkge.data.objects import facts_of_object
+from lkge.data.objects import facts_of_object, facts_of_statements, is_statement
 from lkge.errors import DataError, DataWarning
 
 Source = Any
@@ -41,7 +41,10 @@ def read_source(
         found = facts_of_object(source, chosen_columns(columns))
         if found is not None:
             return [complete(found)]
-        source = FactList.of(map(checked_triple, source))
+        triples = [checked_triple(fact) for fact in source]
+        if triples and is_statement(triples[0]):
+            return [complete(facts_of_statements(triples, "facts"))]
+        source = FactList.of(triples)
     subjects, relations, objects = source.columns
     return [NamedFacts("facts", subjects, relations, objects, None)]
 
@@ -67,7 +70,11 @@ def _read_path(path: Path, columns: GivenColumns, format: str | None) -> Iterato
     if not path.is_dir():
         yield read_facts(path, columns=columns, format=format)
         return
-    files = list(islice(_files_in(path), MAX_FILES + 1))
+    try:
+        files = list(islice(_files_in(path), MAX_FILES + 1))
+    except OSError as error:
+        place = error.filename or path
+        raise DataError(f"cannot be read: {error.strerror}", file=place) from error
     if len(files) > MAX_FILES:
         raise DataError(f"has more than {MAX_FILES:,} files; name some of them", file=path)
     chosen = [file for file in files if format or is_fact_file(file.name)]
