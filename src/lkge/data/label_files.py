@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 from lkge.data.facts import bytes_of, read_facts
 from lkge.errors import DataError
 
-RDF = (".nt", ".ttl")
+RDF = (".nt", ".nq", ".ttl", ".trig", ".rdf", ".owl", ".jsonld")
 
 
 def read_label_file(path: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ MAX_SUGGESTED_SCORES = 10**7  # scores for one request of suggestions, about
 MAX_LABELS = 10_000  # labels to set in one request
 MAX_SCORED = 1_000  # facts to score in one request
 MAX_FACTS = 10_000  # facts to add in one request, and as many to retract
+FILE_MEMORY = 128 << 20  # bytes that reading the file of a request may take
 MAX_POINTS = 5_000  # entities on the entity map
 
 
