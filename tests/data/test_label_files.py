@@ -21,7 +21,7 @@ def test_labels_in_rdf_prefer_english_or_no_language(tmp_path: Path) -> None:
     facts = read_facts(TURTLE.encode(), "some.ttl")
     assert facts.labels == EXPECTED
     assert list(facts) == [("http://e/a", "http://e/r", "http://e/b")]
-    assert "left out 3 facts with literals or blank nodes" in facts.warnings[0]
+    assert "left out 3 facts: 1 with blank nodes, 2 with literals" in facts.warnings[0]
     path = tmp_path / "labels.TTL"
     path.write_text(TURTLE, "utf-8")
     assert read_label_file(path) == EXPECTED

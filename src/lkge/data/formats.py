@@ -21,7 +21,7 @@ from lkge.data.columns import KINDS, Chosen, may_be_header
 from lkge.data.fact_list import Triple as Triple
 from lkge.data.named_facts import NamedFacts as NamedFacts
 from lkge.data.named_facts import left_out_warning
-from lkge.data.rdf_labels import LABEL, Labels
+from lkge.data.rdf_labels import LABEL, NAMES, Labels
 from lkge.data.reading import Budget, Stream
 from lkge.data.tables import parse_csv, parse_json_lines, parse_parquet, parse_tsv
 from lkge.data.xml_check import require_sound_xml
@@ -56,7 +56,8 @@ def _parse_rdf(data: bytes, name: str, form: str, lines: Iterable[int] | None = 
             subject, object_ = statement.subject, statement.object
             odd = OF_TERMS.get(type(object_).__name__) or OF_TERMS.get(type(subject).__name__)
             kept.append(odd is None)
-            if odd == "literals" and statement.predicate.value == LABEL:
+            labelled = statement.predicate.value == LABEL and type(subject).__name__ in NAMES
+            if odd == "literals" and labelled:
                 labels.add(subject.value, object_.value, object_.language)
                 budget.add(len(object_.value) + len(subject.value))
                 continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from lkge.data.columns import CERTAIN, KINDS, Chosen, layout_of_names
 from lkge.data.named_facts import NamedFacts, left_out_warning
-from lkge.data.rdf_labels import LABEL, Labels
+from lkge.data.rdf_labels import LABEL, NAMES, Labels
 from lkge.errors import DataError
 
 OF_TERMS = {"Literal": "literals", "BNode": "blank nodes"}
@@ -97,7 +97,8 @@ def facts_of_statements(statements: Iterable[Sequence[str]], source: str) -> Nam
     left_out, labels = Counter[str](), Labels()
     for subject, relation, object_ in statements:
         odd = OF_TERMS.get(type(object_).__name__) or OF_TERMS.get(type(subject).__name__)
-        if odd == "literals" and str(relation) == LABEL:
+        labelled = str(relation) == LABEL and type(subject).__name__ in NAMES
+        if odd == "literals" and labelled:
             labels.add(str(subject), str(object_), getattr(object_, "language", None))
             continue
         if odd is not None:
