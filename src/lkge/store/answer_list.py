@@ -5,6 +5,8 @@ z = (s - mean) / standard deviation, so a distance and a product are treated ali
 has the place that it would have in the list.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -17,6 +19,7 @@ Mask = NDArray[np.bool_]
 
 LIMIT = 15.0
 """The greatest absolute value of log odds; exp(-15) is 3e-7."""
+AT_ONCE = 1 << 14
 
 
 class Features(NamedTuple):
@@ -29,11 +32,11 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerList:
-    """The list of a query: standardised scores (u,) of the candidates that are not known, and the
-    mean and standard deviation of their scores. Each stands for `inflation` candidates: more than
-    1 if the candidates are a sample."""
+    """The list of a query: the scores (u,) of the candidates that are not known, their mean and
+    standard deviation. Each stands for `inflation` candidates: more than 1 if the candidates are a
+    sample."""
 
-    standardised: Doubles
+    scores: Floats
     mean: float
     deviation: float
     inflation: float = 1.0
@@ -41,34 +44,47 @@ class AnswerList:
     @classmethod
     def of(cls, scores: Floats, known: NDArray[np.integer], inflation: float = 1.0) -> Self:
         """From the scores of all candidates (n,) and the places of the known ones."""
-        listed = np.delete(scores, known).astype(np.float64)
+        listed = np.delete(scores, known)
         if not len(listed):
             return cls(listed, 0.0, 1.0, inflation)
-        mean, deviation = float(listed.mean()), float(listed.std()) or 1.0
-        return cls((listed - mean) / deviation, mean, deviation, inflation)
+        mean = sum(float(part.sum()) for part in _doubles(listed)) / len(listed)
+        squares = sum(float(np.square(part - mean).sum()) for part in _doubles(listed))
+        return cls(listed, mean, math.sqrt(squares / len(listed)) or 1.0, inflation)
 
     def features(self, scores: Floats, in_list: Mask, temperature: float) -> Features:
         """The features of answers with these scores (k,). `in_list`: not known, so that the answer
         itself is a part of the list."""
-        values = (scores.astype(np.float64) - self.mean) / self.deviation
-        return Features(self._log_odds(values, in_list, temperature), self._log_rank(values))
+        values = self._standardised(scores.astype(np.float64))
+        return Features(self._log_odds(values, in_list, temperature), self._log_rank(scores))
+
+    def _standardised(self, scores: Doubles) -> Doubles:
+        return (scores - self.mean) / self.deviation
 
     def _log_odds(self, values: Doubles, in_list: Mask, temperature: float) -> Doubles:
         """temperature · z - log Σ exp(temperature · z'), the sum over all others."""
-        if not len(self.standardised):
+        if not len(self.scores):
             return np.full(len(values), LIMIT)
-        highest = self.standardised.max()
-        total = np.exp(temperature * (self.standardised - highest)).sum()
+        highest = float(self._standardised(self.scores.max().astype(np.float64)))
+        total = sum(
+            float(np.exp(temperature * (self._standardised(part) - highest)).sum())
+            for part in _doubles(self.scores)
+        )
         relative = temperature * (values - highest)
         own = np.exp(np.minimum(relative, 0)) * in_list
         others = np.maximum(total - own, np.exp(-LIMIT) * total)
         log_odds: Doubles = np.clip(relative - np.log(self.inflation * others), -LIMIT, LIMIT)
         return log_odds
 
-    def _log_rank(self, values: Doubles) -> Doubles:
+    def _log_rank(self, scores: Floats) -> Doubles:
         """The logarithm of 1 + the number of greater scores."""
-        lowest = values.min(initial=np.inf)
-        top = np.sort(self.standardised[self.standardised >= lowest])
-        above = len(top) - np.searchsorted(top, values, side="right")
+        lowest = scores.min(initial=np.inf)
+        top = np.sort(self.scores[self.scores >= lowest])
+        above = len(top) - np.searchsorted(top, scores, side="right")
         log_rank: Doubles = np.log1p(self.inflation * above)
         return log_rank
+
+
+def _doubles(scores: Floats) -> Iterator[Doubles]:
+    """Scores as float64, so few at a time that what is made of them stays in the cache."""
+    for start in range(0, len(scores), AT_ONCE):
+        yield scores[start : start + AT_ONCE].astype(np.float64)
