@@ -133,7 +133,8 @@ def bounds(rows: Floats, query: Floats) -> tuple[NDArray[Any], NDArray[Any], Fla
     """Estimates, margins, and whether each score is within."""
     table, asked = ByteRows.of(rows), ByteQuery.of(query.astype(np.float64))
     codes, steps, errors = table[:3]
-    estimates, _ = kernels._estimates(codes, steps, errors, *asked)
+    estimates, highest = np.empty((2, len(rows)), dtype=np.float32)
+    kernels._estimates(codes, steps, errors, *asked, estimates, highest)
     margins = steps * (asked.length * errors + asked.slack) + kernels.TINY
     exact = rows.astype(np.float64) @ query.astype(np.float64)
     return estimates, margins, np.abs(exact - estimates) <= margins

@@ -32,12 +32,10 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerList:
-    """The list of a query: the scores (u,) of the candidates that are not known, their mean and
-    standard deviation. Each stands for `inflation` candidates: more than 1 if the candidates are a
-    sample."""
+    """The list of a query: the scores (u,) of the candidates that are not known, and their standard
+    deviation. Each stands for `inflation` candidates: more than 1 if the candidates are a sample."""
 
     scores: Floats
-    mean: float
     deviation: float
     inflation: float = 1.0
 
@@ -45,31 +43,21 @@ class AnswerList:
     def of(cls, scores: Floats, known: NDArray[np.integer], inflation: float = 1.0) -> Self:
         """From the scores of all candidates (n,) and the places of the known ones."""
         listed = np.delete(scores, known)
-        if not len(listed):
-            return cls(listed, 0.0, 1.0, inflation)
-        mean = sum(float(part.sum()) for part in _doubles(listed)) / len(listed)
-        squares = sum(float(np.square(part - mean).sum()) for part in _doubles(listed))
-        return cls(listed, mean, math.sqrt(squares / len(listed)) or 1.0, inflation)
+        return cls(listed, _deviation(listed) or 1.0, inflation)
 
     def features(self, scores: Floats, in_list: Mask, temperature: float) -> Features:
         """The features of answers with these scores (k,). `in_list`: not known, so that the answer
         itself is a part of the list."""
-        values = self._standardised(scores.astype(np.float64))
-        return Features(self._log_odds(values, in_list, temperature), self._log_rank(scores))
+        return Features(self._log_odds(scores, in_list, temperature), self._log_rank(scores))
 
-    def _standardised(self, scores: Doubles) -> Doubles:
-        return (scores - self.mean) / self.deviation
-
-    def _log_odds(self, values: Doubles, in_list: Mask, temperature: float) -> Doubles:
+    def _log_odds(self, scores: Floats, in_list: Mask, temperature: float) -> Doubles:
         """temperature · z - log Σ exp(temperature · z'), the sum over all others."""
         if not len(self.scores):
-            return np.full(len(values), LIMIT)
-        highest = float(self._standardised(self.scores.max().astype(np.float64)))
-        total = sum(
-            float(np.exp(temperature * (self._standardised(part) - highest)).sum())
-            for part in _doubles(self.scores)
-        )
-        relative = temperature * (values - highest)
+            return np.full(len(scores), LIMIT)
+        factor, highest = temperature / self.deviation, float(self.scores.max())
+        parts = _pieces(self.scores, highest)
+        total = sum(float(np.exp(np.multiply(part, factor, out=part)).sum()) for part in parts)
+        relative = factor * (scores.astype(np.float64) - highest)
         own = np.exp(np.minimum(relative, 0)) * in_list
         others = np.maximum(total - own, np.exp(-LIMIT) * total)
         log_odds: Doubles = np.clip(relative - np.log(self.inflation * others), -LIMIT, LIMIT)
@@ -84,7 +72,17 @@ class AnswerList:
         return log_rank
 
 
-def _doubles(scores: Floats) -> Iterator[Doubles]:
-    """Scores as float64, so few at a time that what is made of them stays in the cache."""
+def _deviation(scores: Floats) -> float:
+    """The standard deviation, from differences to one of the scores."""
+    total, squares = 0.0, 0.0
+    for part in _pieces(scores, float(scores[0]) if len(scores) else 0.0):
+        total += float(part.sum())
+        squares += float(np.square(part, out=part).sum())
+    size = max(len(scores), 1)
+    return math.sqrt(max(squares / size - (total / size) ** 2, 0.0))
+
+
+def _pieces(scores: Floats, origin: float) -> Iterator[Doubles]:
+    """score - origin as float64, so few at a time that they stay in the cache."""
     for start in range(0, len(scores), AT_ONCE):
-        yield scores[start : start + AT_ONCE].astype(np.float64)
+        yield scores[start : start + AT_ONCE].astype(np.float64) - origin

@@ -155,7 +155,9 @@ class ByteSearch(Search):
             return None
         levels, step, reach, slack = ByteQuery.of(exact)
         codes, steps, errors = table[:3]
-        estimates, bounds = _estimates(codes, steps, errors, levels, step, reach, slack)
+        estimates = np.empty(len(codes), dtype=np.float32)
+        bounds = np.empty(-(-len(codes) // BLOCK), dtype=np.float32)
+        _estimates(codes, steps, errors, levels, step, reach, slack, estimates, bounds)
         order = np.argsort(-bounds)
 
         def replaced(scores: Floats, most: int, left: Flags) -> Places:
@@ -221,13 +223,12 @@ def _score(query: Floats, rows: Floats, n: int, lengths: Doubles, length: float)
 @serial
 def _estimates(
     codes: Codes, steps: Floats, errors: Floats, levels: Levels, step: np.float32,
-    length: np.float32, slack: np.float32,
-) -> tuple[Floats, Floats]:  # fmt: skip
+    length: np.float32, slack: np.float32, estimates: Floats, bounds: Floats,
+) -> None:  # fmt: skip
     """s·t·(m·c) for each row, (n,); and the largest upper bound of each `BLOCK` rows. With all sums
     cast to int32 the compiler multiplies and adds two pairs at a time."""
     size, dim = codes.shape
-    estimates = np.empty(size, dtype=np.float32)
-    bounds = np.full((size + BLOCK - 1) // BLOCK, -np.inf, dtype=np.float32)
+    bounds[:] = -np.inf
     for block in range(len(bounds)):
         for n in range(block * BLOCK, min((block + 1) * BLOCK, size)):
             total = np.int32(0)
@@ -236,7 +237,6 @@ def _estimates(
             estimates[n] = steps[n] * (step * np.float32(np.int32(total)))
             bound = estimates[n] + _margin(steps[n], errors[n], length, slack)
             bounds[block] = max(bounds[block], bound)
-    return estimates, bounds
 
 
 @inlined
