@@ -33,7 +33,7 @@ class Features(NamedTuple):
 @dataclass(frozen=True)
 class AnswerList:
     """The list of a query: the scores (u,) of the candidates that are not known, and their standard
-    deviation. Each stands for `inflation` candidates: more than 1 if the candidates are a sample."""
+    deviation. Each stands for `inflation` candidates: more than 1 if they are a sample."""
 
     scores: Floats
     deviation: float

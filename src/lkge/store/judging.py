@@ -65,8 +65,8 @@ class Judge:
         scores: NDArray[np.float32],
         known: NDArray[np.int32],
     ) -> Judged:
-        """Answers `chosen`, with these scores, (k,) both, in the list of a query (subject,
-        relation), whose candidates have the scores `list_` (n,) and of which some are known."""
+        """Answers `chosen` (k,) with their scores (k,) in the list of a query (subject, relation),
+        whose candidates have the scores `list_` (n,) and of which some are known."""
         is_known = np.isin(chosen, known)
         answers, temperature = AnswerList.of(list_, known), self.calibration.temperature
         features = answers.features(scores, ~is_known, temperature)
