@@ -29,7 +29,7 @@ from lkge.backends.torch_search import LISTED, Best, Search, best_of
 from lkge.models.parameters import Doubles, Flags, Floats, Places
 from lkge.models.scores import Score
 
-BLOCK = 512
+BLOCK = 256
 """Rows whose largest bound is kept."""
 HIGHEST = 127
 """The largest absolute value of a byte."""
@@ -160,17 +160,16 @@ class ByteSearch(Search):
         _estimates(codes, steps, errors, levels, step, reach, slack, estimates, bounds)
         order = np.argsort(-bounds)
 
-        def replaced(scores: Floats, most: int, left: Flags) -> Places:
+        def best(most: int, left: Flags, replaces: bool) -> tuple[Places, Floats]:
             return _best(
                 query, self._rows, lengths, length, steps, errors, reach, slack, order, bounds,
-                left, most, scores,
+                left, most, estimates, replaces,
             )  # fmt: skip
 
-        replaced(estimates, min(LISTED, len(left)), EVERY)
-        scores = estimates.copy()
-        places = replaced(scores, min(k, int(np.count_nonzero(left))), left)
-        places = places[np.lexsort((places, -scores[places]))][:k]
-        return Best(places, scores[places], estimates)
+        best(min(LISTED, len(left)), EVERY, True)
+        places, scores = best(min(k, int(np.count_nonzero(left))), left, False)
+        first = np.lexsort((places, -scores))[:k]
+        return Best(places[first], scores[first], estimates)
 
 
 @serial
@@ -251,11 +250,12 @@ def _margin(
 def _best(
     query: Floats, rows: Floats, lengths: Doubles, length: float, steps: Floats, errors: Floats,
     query_length: np.float32, slack: np.float32, order: Places, bounds: Floats, left: Flags,
-    k: int, estimates: Floats,
-) -> Places:  # fmt: skip
-    """Rows that are left and have at least the k-th best score, in any order. The scores of these
-    and of all rows above take the place of their estimates."""
-    found = np.empty(len(rows) if k else 0, dtype=np.int64)
+    k: int, estimates: Floats, replaces: bool,
+) -> tuple[Places, Floats]:  # fmt: skip
+    """Rows that are left, among them all with at least the k-th best score, in any order, and their
+    scores. With `replaces` scores that are computed take the place of their estimates."""
+    places = np.empty(len(rows) if k else 0, dtype=np.int64)
+    scores = np.empty(len(places), dtype=np.float32)
     best = [np.float32(-np.inf)] * k
     count = 0
     for block in order:
@@ -266,10 +266,11 @@ def _best(
             if estimates[n] + margin < best[0]:
                 continue
             score = _score(query, rows, n, lengths, length)
-            estimates[n] = score
+            if replaces:
+                estimates[n] = score
             if score >= best[0] and (not len(left) or left[n]):
-                found[count] = n
+                places[count], scores[count] = n, score
                 count += 1
                 if score > best[0]:
                     heapreplace(best, score)
-    return found[:count]
+    return places[:count], scores[:count]
