@@ -30,18 +30,21 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from benchmarks.growth import RELATIONS, make
 from lkge.api import load, run
 from lkge.backends.torch_search import Best, Search, best_of
+from lkge.configure import configure
 from lkge.data.files import write_text_atomically
-from lkge.living import open
+from lkge.data.names import MappedNames
 from lkge.models.model import xavier_parameters
 from lkge.models.parameters import Parameters
 from lkge.models.predictor import TablePredictor
 from lkge.provenance import code_of, machine_of, provenance
-from lkge.store.graph import LivingGraph
+from lkge.store.graph import LivingGraph, create
+from lkge.store.initial import InitialVersion
+from lkge.store.records import Options
 
 KEPT = Path(__file__).parents[1] / "results" / "answers.md"
+RELATIONS = 50
 SIZES = ((100_000, 200), (1_000_000, 200), (10_000_000, 64))
 EPOCHS = 3
 """Of each snapshot of the dataset."""
@@ -50,6 +53,9 @@ LEVELS = 8
 """Of the Panorama index."""
 WANTED_MS = {1_000_000: 25.0, 10_000_000: 150.0}
 WANTED_RATIO = 2.0
+
+
+Found = tuple[list[int], bytes]
 
 
 @dataclass(frozen=True)
@@ -85,21 +91,21 @@ def main() -> None:
     sizes = [tuple(map(int, each.split(":"))) for each in options.size or ()] or SIZES
     found = []
     for size, dim in sizes:
-        tables = _random(size, dim) if options.random else _like_trained(size, dim, options.data)
-        found.append(_measured(tables, options.queries))
+        with tempfile.TemporaryDirectory() as place:
+            graph = _made(Path(place) / "KG", _rows_of(size, dim, options))
+            found.append(_asked(graph, np.random.default_rng(0), size, dim, options.queries))
         Console().print_json(json.dumps(asdict(found[-1])))
     text = _markdown(found, options)
     print(text)
     write_text_atomically(KEPT, text)
 
 
-def _random(size: int, dim: int) -> Parameters:
-    return xavier_parameters(size, RELATIONS, dim, np.random.default_rng(size))
-
-
-def _like_trained(size: int, dim: int, data: Path | None) -> Parameters:
-    """Rows mixed from trained ones."""
-    learned, generator = _trained(dim, data), np.random.default_rng(size)
+def _rows_of(size: int, dim: int, options: argparse.Namespace) -> Parameters:
+    """Random rows, or rows mixed from trained ones."""
+    generator = np.random.default_rng(size)
+    if options.random:
+        return xavier_parameters(size, RELATIONS, dim, generator)
+    learned = _trained(dim, options.data)
     rows = learned.entity.numpy()
     relations = learned.relation[torch.arange(2 * RELATIONS) % len(learned.relation)]
     entity = np.empty((size, dim), dtype=np.float32)
@@ -119,13 +125,20 @@ def _trained(dim: int, data: Path | None) -> TablePredictor:
     return learned
 
 
-def _measured(tables: Parameters, queries: int) -> Answers:
+def _made(folder: Path, tables: Parameters) -> LivingGraph:
+    """A living graph of these rows, each entity with one fact."""
     size, dim = tables.entity.shape
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "KG"
-        make(folder, size, tables)
-        del tables
-        return _asked(open(folder), np.random.default_rng(0), size, dim, queries)
+    generator = np.random.default_rng(size)
+    objects, relations = generator.integers(0, size, size), generator.integers(0, RELATIONS, size)
+    facts = np.stack([np.arange(size), 2 * relations, objects], axis=1).astype(np.int32)
+    counts = Parameters(torch.full((size,), 2.0), torch.full((2 * RELATIONS,), size / RELATIONS))
+    names = MappedNames.of(
+        (f"entity {number}" for number in range(size)),
+        (f"relation {number}" for number in range(RELATIONS)),
+    )
+    tensors = tables.named("tables") | counts.named("method.facts")
+    config = configure({"dim": dim}, living=True)
+    return create(folder, InitialVersion(config, tensors, names, facts, 1, "made"), Options())
 
 
 def _asked(
@@ -148,14 +161,18 @@ def _asked(
         role = "object" if is_inverse else "subject"
         return graph.predict(relation=relation, k=K, **{role: entity})
 
-    def best(query: int) -> Best:
-        return search.best(vectors[query : query + 1], K, left)
+    def best(query: int) -> Found:
+        return _without_list(search.best(vectors[query : query + 1], K, left))
 
-    def full(query: int) -> Best:
-        return best_of(search.products(vectors[query : query + 1]), K, left)
+    def full(query: int) -> Found:
+        products = search.products(vectors[query : query + 1])
+        return _without_list(best_of(products, K, left))
 
-    def cosines(query: int) -> Best:
-        return best_of(search.cosines(int(numbers[query])), K, left)
+    def near(query: int) -> Found:
+        return _without_list(search.nearest(int(numbers[query]), K, left))
+
+    def full_near(query: int) -> Found:
+        return _without_list(best_of(search.cosines(int(numbers[query])), K, left))
 
     few = min(queries, 20)
     times = result.times
@@ -163,19 +180,16 @@ def _asked(
     times["similar"], _ = _times(lambda query: graph.similar(names[query][0], K), queries)
     times["search"], found = _times(best, queries)
     times["full scan"], expected = _times(full, few)
-    near = [search.nearest(int(number), K, left) for number in numbers[:few]]
     pairs = [*zip(found[:few], expected, strict=True)]
-    pairs += zip(near, map(cosines, range(few)), strict=True)
-    equal = sum(_is_same(*pair) for pair in pairs)
+    pairs += [(near(query), full_near(query)) for query in range(few)]
+    equal = sum(one == other for one, other in pairs)
     times |= _faiss(search, vectors.numpy(), few)
     return Answers(size, dim, result.quantising, times, equal, len(pairs))
 
 
-def _is_same(found: Best, expected: Best) -> bool:
-    return bool(
-        np.array_equal(found.places, expected.places)
-        and found.scores.tobytes() == expected.scores.tobytes()
-    )
+def _without_list(best: Best) -> Found:
+    """Places and scores, to compare bit by bit."""
+    return best.places.tolist(), best.scores.tobytes()
 
 
 def _times(ask: Callable[[int], Any], queries: int) -> tuple[Times, list[Any]]:

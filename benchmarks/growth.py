@@ -29,7 +29,6 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts
 from lkge.living import open
 from lkge.models.model import xavier_parameters
-from lkge.models.parameters import Parameters
 from lkge.store.graph import create
 from lkge.store.initial import InitialVersion
 from lkge.store.records import Options
@@ -93,11 +92,11 @@ def _in_process(what: str, *words: object) -> dict[str, float]:
     return measured
 
 
-def make(folder: Path, size: int, tables: Parameters | None = None) -> None:
-    """A graph of that size, as if it had been learned; with these rows, or random ones."""
+def make(folder: Path, size: int) -> None:
+    """A graph of that size, as if it had been learned."""
     generator = np.random.default_rng(size)
-    tables = tables or xavier_parameters(size, RELATIONS, DIM, generator)
-    config = configure({"dim": tables.entity.shape[1]}, living=True)
+    config = configure({"dim": DIM}, living=True)
+    tables = xavier_parameters(size, RELATIONS, DIM, generator)
     facts = _facts(size, generator)
     names = MappedNames.of(map(_name, range(size)), (f"relation {r}" for r in range(RELATIONS)))
     sums = tables.map(torch.square)
