@@ -42,9 +42,9 @@ class Service:
         self.queue = jobs.JobQueue()
         self._skipped = store.skipped
         self.relearning: responses.RelearnJob | None = None
-        if relearning.is_requested(store.folder, self.reader.log):
+        if relearning.is_requested(self.reader):
             self.relearning = responses.RelearnJob(status="waiting")
-        self.trouble: str | None = None
+        self.trouble = self.active.damage
         self._accepting = 0
         self._learner = child
         self._wake_learner = asyncio.Event()
@@ -111,7 +111,7 @@ class Service:
 
     async def relearn(self) -> responses.RelearnJob:
         """Learn all known facts at once, after the batches that wait; one such job at a time."""
-        if not self.reader.store.options.known:
+        if not self.reader.keeps_known:
             raise errors.HTTPProblem(
                 409, "this graph keeps no known facts, so there is nothing to learn again"
             )
@@ -179,7 +179,7 @@ class Service:
                 except (LkgeError, OSError) as error:
                     await self._set_trouble(str(error))
                 else:
-                    await self._set_trouble(None)
+                    await self._set_trouble(self.active.damage)
                     due = self.queue.jobs and time.monotonic() >= self._retry_at
                     if due or (self._must_relearn and not self.queue.jobs):
                         self._wake_learner.set()

@@ -154,6 +154,17 @@ class Store:
         """The options that the store was made with."""
         return self._root().options
 
+    def keeps_known(self, record: VersionRecord) -> bool:
+        """Whether known facts are stored. If `store.json` is damaged, what a version says of it,
+        and a DamageWarning."""
+        try:
+            return self.options.known
+        except NewerFormat:
+            raise
+        except RunError as error:
+            warnings.warn(str(error), DamageWarning, stacklevel=4)
+            return record.known_facts > 0 or record.entities == 0
+
     def write_root(self, config: Mapping[str, Any], options: Options) -> None:
         """Write `store.json`."""
         records.write_record(self.folder / STORE, records.Root(dict(config), options))
