@@ -9,8 +9,7 @@ from pydantic.dataclasses import dataclass
 from lkge.errors import RunError
 from lkge.store.reader import Reader
 from lkge.store.records import RELEARN, STRICT, Count, read_record, write_record
-
-REQUEST = "relearn.json"
+from lkge.store.versions import RELEARN_REQUEST
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -22,14 +21,14 @@ class RelearnRequest:
 
 def request(folder: Path, version: int) -> None:
     """Ask for a relearning after a version; durable when this returns."""
-    write_record(folder / REQUEST, RelearnRequest(version))
+    write_record(folder / RELEARN_REQUEST, RelearnRequest(version))
 
 
 def is_requested(reader: Reader) -> bool:
     """Whether a relearning was asked for, and no later version of the log is one. A file that
     cannot be read asks for nothing."""
     try:
-        after = read_record(reader.store.folder / REQUEST, RelearnRequest).after
+        after = read_record(reader.store.folder / RELEARN_REQUEST, RelearnRequest).after
         return not any(line.kind == RELEARN for line in reader.log[after + 1 :])
     except (OSError, RunError):
         return False
@@ -38,4 +37,4 @@ def is_requested(reader: Reader) -> bool:
 def withdraw(folder: Path) -> None:
     """Nothing is asked for any more."""
     with suppress(OSError):
-        (folder / REQUEST).unlink()
+        (folder / RELEARN_REQUEST).unlink()

@@ -8,6 +8,7 @@ copied before, and the next one goes on.
 import os
 import shutil
 from collections.abc import Mapping
+from io import BufferedReader
 from pathlib import Path
 
 from lkge.data.files import (
@@ -21,11 +22,12 @@ from lkge.data.files import (
     unfinished,
     write_bytes_atomically,
 )
+from lkge.data.reading import open_regular
 from lkge.errors import DamagedFile, RunError
 from lkge.store.checking import broken, files_of
 from lkge.store.inbox import waiting
 from lkge.store.records import Manifest, write_record
-from lkge.store.versions import DATA, INBOX, LOG, STORE, VERSIONS, WRITER_LOCK, Store
+from lkge.store.versions import DATA, INBOX, LOG, STORE, VERSIONS, WRITER_LOCK, Store, require_own
 
 WHOLE = (STORE, "tags.json", "skipped.json")
 """Files that are copied as they are."""
@@ -36,6 +38,7 @@ def backup(store: Store, target: Path) -> int:
     copy has all batches that were accepted before."""
     store.require_writable()  # of old formats nothing else can be made
     with as_run_error(target):
+        require_own(target)
         _require_copy(store, target)
         for name in (VERSIONS, DATA, INBOX):  # the first one marks a copy
             make_folders(target / name)
@@ -115,7 +118,10 @@ def _copy_files(store: Store, target: Path, manifests: Mapping[int, Manifest]) -
         if path.exists() and broken(path, kind, file) is None:
             continue
         with unfinished(path) as temporary:
-            with store.path_of(file).open("rb") as source, temporary.open("xb") as copy:
+            with (
+                _opened(store.path_of(file)) as source,
+                temporary.open("xb") as copy,
+            ):
                 shutil.copyfileobj(source, copy, 1 << 20)
                 copy.flush()
                 os.fsync(copy.fileno())
@@ -124,6 +130,13 @@ def _copy_files(store: Store, target: Path, manifests: Mapping[int, Manifest]) -
         size += file.bytes
     sync_folder(target / DATA)
     return size
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return open_regular(path, follow=False)
+    except OSError as error:
+        raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _replace(path: Path, content: bytes) -> int:

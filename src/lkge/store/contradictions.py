@@ -38,8 +38,7 @@ def naming_damage(store: Store) -> Iterator[None]:
             raise
         reason = damage.reason.removeprefix("damaged, ")
         raise DamagedFile(
-            f"{damage.path}: damaged, {reason}; `lkge verify --repair` mends what can be "
-            "mended"
+            f"{damage.path}: damaged, {reason}; `lkge verify --repair` mends what can be mended"
         ) from error
 
 
