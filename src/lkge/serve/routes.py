@@ -93,7 +93,10 @@ async def predict_batch(batch: requests.Queries, service: ServiceDep) -> respons
 def _predictions(
     reader: Reader, queries: list[requests.Query]
 ) -> tuple[bool, list[list[responses.Prediction]]]:
-    """Whether plausibilities are calibrated, and the answers to each query."""
+    """Whether plausibilities are calibrated, and the answers to each query. The first unknown name
+    is an error at once: names like it are searched for once, not for every query."""
+    for query in queries:
+        reader.query_ids(query.subject, query.relation, query.object)
     answered = list[list[Prediction]]()
     for found in reader.predict_each([query.model_dump() for query in queries]):
         if isinstance(found, DataError):

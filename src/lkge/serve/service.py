@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from itertools import islice
 from typing import Any
 
 from lkge.data.formats import Triple
@@ -128,21 +129,27 @@ class Service:
         job = self.queue.get(number)
         if job is not None:
             return job
-        for record in reversed(self.reader.log):
-            if record.batch == number and record.kind in records.WITH_BATCH:
-                return jobs.done_job(record)
+        for record in self._learned():
+            if record.batch <= number:
+                if record.batch == number:
+                    return jobs.done_job(record)
+                break
         if number in self._skipped:
             return jobs.skipped_job(self._skipped[number])
         raise errors.HTTPProblem(404, f"there is no job {number}")
 
     def jobs(self) -> list[responses.Job]:
         """The queue and the last finished jobs; newest first."""
-        added = [record for record in self.reader.log if record.kind in records.WITH_BATCH]
-        done = {record.batch: jobs.done_job(record) for record in added[-RECENT_JOBS:]}
+        added = islice(self._learned(), RECENT_JOBS)
+        done = {record.batch: jobs.done_job(record) for record in added}
         notes = list(self._skipped.values())[-RECENT_JOBS:]
         done = {note.number: jobs.skipped_job(note) for note in notes} | done
         recent = [done[number] for number in sorted(done)[-RECENT_JOBS:]]
         return [*reversed(self.queue.jobs), *reversed(recent)]
+
+    def _learned(self) -> Iterator[records.VersionRecord]:
+        """The versions that a batch led to, the newest first: the numbers of batches fall."""
+        return (each for each in reversed(self.reader.log) if each.kind in records.WITH_BATCH)
 
     async def tags(self) -> dict[int, list[str]]:
         """The tags of each version that has one."""

@@ -222,7 +222,7 @@ class Reader:
     ) -> list[Prediction]:
         """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
         `in_range` only entities that a known fact of the relation has in the same place."""
-        query = self._query(subject, relation, object)
+        query = self.query_ids(subject, relation, object)
         scores = self.predictor.candidate_scores(*query)
         return self._best_answers(query, scores, k, new_only, in_range)
 
@@ -250,7 +250,7 @@ class Reader:
         for place, query in enumerate(queries):
             names, options = split_query(query)
             try:
-                asked.append((place, self._query(*names), options))
+                asked.append((place, self.query_ids(*names), options))
                 found.append([])
             except DataError as error:
                 found.append(error)
@@ -366,8 +366,8 @@ class Reader:
             )
         return self.predictor.entity
 
-    def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
-        """The entity of the query, and the relation or its inverse."""
+    def query_ids(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
+        """The entity of the query, and the relation or its inverse; UnknownName if one is not."""
         if (subject is None) == (object_ is None):
             raise DataError("a question has either a subject or an object; give one of them")
         number = self.names.relation_id(relation)

@@ -97,6 +97,7 @@ class Store:
         require_own(self.folder)
         self.format = self._format()
         self._sound: dict[tuple[object, ...], ArrayFile] = {}
+        self._log: log.Log | None = None
 
     @classmethod
     def create(
@@ -246,7 +247,8 @@ class Store:
         if self.is_old:
             return old_format.read_manifest(self.manifest_file(manifest.version))[1]
         later = self.format.writer > records.FORMAT
-        return log.Log(self.log_file, manifest.log, with_unknown=later)
+        self._log = log.Log(self.log_file, manifest.log, with_unknown=later, before=self._log)
+        return self._log
 
     def path_of(self, file: File) -> Path:
         """Where a file of a version is."""
