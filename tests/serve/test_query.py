@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.serve.helpers import world
 
-from lkge.data.names import NameTable
+from lkge.data.changed_names import ChangedNames
 from lkge.serve.errors import PROBLEM
 from lkge.serve.limits import MAX_ANSWERS, MAX_QUERIES
 from lkge.store.reader import open_reader
@@ -167,9 +167,9 @@ def test_similar_names_are_searched_for_once_in_a_request(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched: list[str] = []
-    plain = NameTable.near
+    plain = ChangedNames.near
     monkeypatch.setattr(
-        NameTable, "near", lambda table, name: (searched.append(name), plain(table, name))[1]
+        ChangedNames, "near", lambda table, name: (searched.append(name), plain(table, name))[1]
     )
     queries = [{"subject": f"Citty {n}", "relation": "lies in"} for n in range(50)]
     assert client.post("/predict/batch", json={"queries": queries}).status_code == 404

@@ -312,6 +312,22 @@ def test_a_backup_is_the_graph_and_takes_only_new_files(graph: LivingGraph, tmp_
     assert check(opened(target).store) == []
 
 
+def test_a_backup_has_the_batches_that_are_set_aside(graph: LivingGraph, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    number = accept(graph.store, [("aside", "likes", "Ada")]).number
+    graph.set_aside(number)
+    backup(graph.store, target)
+    copy = opened(Path(shutil.copytree(target, tmp_path / "restored")))
+    assert copy.queue() == graph.queue()
+    copy.restore(number)
+    assert [record.facts for record in copy.learn_waiting()] == [1]
+    assert copy.neighbourhood("aside")
+    assert backup(graph.store, target) == 0
+    graph.restore(number)
+    backup(graph.store, target)
+    assert opened(target).queue() == graph.queue()
+
+
 def test_a_backup_does_not_copy_damage(graph: LivingGraph, tmp_path: Path) -> None:
     path = graph.store.paths(8, MODEL)[0]
     flip(path, -200)

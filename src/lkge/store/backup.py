@@ -8,6 +8,7 @@ copied before, and the next one goes on.
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -22,12 +23,23 @@ from lkge.data.files import (
     unfinished,
     write_bytes_atomically,
 )
-from lkge.data.reading import open_regular
+from lkge.data.reading import open_regular, read_regular
 from lkge.errors import DamagedFile, RunError
 from lkge.store.checking import broken, files_of
 from lkge.store.inbox import waiting
 from lkge.store.records import Manifest, write_record
-from lkge.store.versions import DATA, INBOX, LOG, STORE, VERSIONS, WRITER_LOCK, Store, require_own
+from lkge.store.verified import VERIFIED
+from lkge.store.versions import (
+    DATA,
+    INBOX,
+    LOG,
+    SET_ASIDE,
+    STORE,
+    VERSIONS,
+    WRITER_LOCK,
+    Store,
+    require_own,
+)
 
 WHOLE = (STORE, "tags.json", "skipped.json")
 """Files that are copied as they are."""
@@ -45,8 +57,8 @@ def backup(store: Store, target: Path) -> int:
         with held(target / WRITER_LOCK) as alone:
             if not alone:
                 raise RunError(f"{target}: another process writes to it; wait for it to end")
-            for folder in (target, target / VERSIONS, target / DATA, target / INBOX):
-                remove_leftovers(folder)
+            for name in ("", VERSIONS, DATA, INBOX, SET_ASIDE):
+                remove_leftovers(target / name)
             return _copied(store, target)
 
 
@@ -56,7 +68,7 @@ def _require_copy(store: Store, target: Path) -> None:
     there -= {name for name in there if Path(name).match(LEFTOVER)}
     if not there:
         return
-    known = {VERSIONS, DATA, INBOX, LOG, WRITER_LOCK, "verified.json", *WHOLE}
+    known = {VERSIONS, DATA, INBOX, SET_ASIDE, LOG, WRITER_LOCK, VERIFIED, *WHOLE}
     if target.resolve() == store.folder.resolve() or there - known or VERSIONS not in there:
         raise RunError(f"{target}: is no backup; name another folder")
     if (copy := target / LOG).exists():
@@ -66,8 +78,10 @@ def _require_copy(store: Store, target: Path) -> None:
 
 
 def _copied(store: Store, target: Path) -> int:
-    """Batches come first: one that is learned meanwhile is known by its number."""
-    size = 0
+    """Batches come first: one that is learned meanwhile is known by its number. One that is set
+    aside or restored meanwhile is in the copy, too."""
+    size = _copy_set_aside(store, target)
+    aside = store.set_aside_numbers()
     for batch in waiting(store):
         path = target / INBOX / store.batch_file(batch.number).name
         if not path.exists():
@@ -80,7 +94,10 @@ def _copied(store: Store, target: Path) -> int:
     for name in WHOLE:
         if (store.folder / name).exists():
             size += _replace(target / name, (store.folder / name).read_bytes())
+    size += _copy_set_aside(store, target)
     copy = Store(target)
+    for number in set(copy.set_aside_numbers()) - {*aside, *store.set_aside_numbers()}:
+        remove(copy.set_aside_file(number))
     for version, manifest in manifests.items():
         if not copy.is_whole(version) or copy.manifest(version) != manifest:
             write_record(copy.manifest_file(version), manifest)
@@ -89,6 +106,16 @@ def _copied(store: Store, target: Path) -> int:
         remove(copy.manifest_file(version))
     sync_folder(copy.folder_of_versions)  # no manifest may come back without its files
     copy.sweep()
+    return size
+
+
+def _copy_set_aside(store: Store, target: Path) -> int:
+    """Copy the batches that are kept and do not wait, damaged ones too."""
+    size = 0
+    for path in map(store.set_aside_file, store.set_aside_numbers()):
+        make_folders(target / SET_ASIDE)
+        with suppress(FileNotFoundError):  # it was restored just now
+            size += _replace(target / SET_ASIDE / path.name, read_regular(path, follow=False))
     return size
 
 
