@@ -1,4 +1,4 @@
-"""The programs in `benchmarks` are too slow to run here. What they import from each other is there."""
+"""What programs in `benchmarks` import from each other is there; they are too slow to run here."""
 
 import ast
 from pathlib import Path

@@ -314,5 +314,7 @@ def _log_errors(action: str) -> Iterator[None]:
     """Log an error; the service continues."""
     try:
         yield
+    except LkgeError as error:
+        logging.getLogger("lkge.serve").warning("%s failed: %s", action, error)
     except Exception:
         logging.getLogger("lkge.serve").exception("%s failed", action)
