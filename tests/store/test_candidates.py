@@ -35,8 +35,6 @@ def test_limited_answers_are_a_part_of_the_whole_list(
 ) -> None:
     found = cities.predict(**QUERY, **limits)
     assert found == [a for a in cities.predict(**QUERY) if a.entity in names(found)]
-    (batched,) = cities.reader.predict_each([QUERY | limits])
-    assert batched == found
 
 
 def test_who_is_left(cities: LivingGraph) -> None:
@@ -76,9 +74,6 @@ def test_unknown_names_and_unknown_facts_are_errors(cities: LivingGraph, tmp_pat
         cities.predict(**QUERY, where=("lies in", "Country 1"))  # type: ignore[arg-type]
     with pytest.raises(DataError, match="list of names"):
         cities.predict(**QUERY, among="City 03")
-    found = cities.reader.predict_each([QUERY | {"among": ["nobody"]}, QUERY])
-    assert isinstance(found[0], UnknownName)
-    assert found[1] == cities.predict(**QUERY)
     graph = init(tmp_path / "KG", dim=4, max_epochs=1, backend="torch", known=False)
     graph.add([("a", "like", "b")], valid=0)
     for limits in ({"unlinked": True}, {"where": [("like", "b")]}):

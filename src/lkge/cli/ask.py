@@ -84,10 +84,10 @@ def predict(
     """Complete facts: the best objects of a subject and relation, the best subjects, or the best
     relations between two entities."""
     queries = queries_of(subject, relation, object_, batch)
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     flags = {"--new": new, "--in-range": in_range, "--unlinked": unlinked, "--where": bool(where)}
     for flag, given in flags.items():
-        if given and not reader.store.options.known:
+        if given and not reader.keeps_known:
             raise SettingsError(f"{flag} needs the known facts, which this graph does not keep")
     limits: dict[str, Any] = {"k": k, "new_only": new, "in_range": in_range}
     of_entities: dict[str, Any] = {
@@ -171,7 +171,7 @@ def find(
     """Find names by a part of the name or of its label; if there is none, by likeness."""
     from lkge.store.finding import find
 
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     found = find(reader, words, k, relations=relations)
     if as_json:
         names = [each._asdict() for each in found]
@@ -189,7 +189,7 @@ def similar(
     as_json: output.AsJson = False,
 ) -> None:
     """Find the entities whose embeddings point most nearly the same way."""
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     found = reader.similar(entity, k)
     if as_json:
         answers = [each._asdict() for each in found]
@@ -213,7 +213,7 @@ def score(
 ) -> None:
     """Judge facts: how plausible each object is for subject and relation, and what is known."""
     read = grow.read_files(files, columns, file_format)
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     scored = [fact for facts in read for fact in scores_of(reader, facts)]
     if as_json:
         labels = reader.labels.of(name for fact in scored for name in fact[:3])
@@ -316,7 +316,7 @@ def _judged(
     if fact.known or not fact.in_range:
         mark = grids.Cell("known" if fact.known else "out of range", faint=True)
     numbers = (text.number(fact.plausibility), text.number(fact.score))
-    return (bar(fact.plausibility), *numbers, mark if reader.store.options.known else "")
+    return (bar(fact.plausibility), *numbers, mark if reader.keeps_known else "")
 
 
 def _trees(
@@ -324,7 +324,7 @@ def _trees(
     facts: Sequence[Prediction] | Sequence[RelationPrediction] | Sequence[ScoredFact],
 ) -> list[dict[str, Any]]:
     """Facts for JSON; `known` and `in_range` are None if the graph does not keep known facts."""
-    unknown = {} if reader.store.options.known else {"known": None, "in_range": None}
+    unknown = {} if reader.keeps_known else {"known": None, "in_range": None}
     return [fact._asdict() | unknown for fact in facts]
 
 

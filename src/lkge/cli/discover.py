@@ -46,7 +46,7 @@ def suggest(
 
     if out is not None:
         require_format(out)
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     found = suggest(
         reader, subject=subject, relation=relation, object=object_, k=k, queries=queries
     )
@@ -72,7 +72,7 @@ def explain(
     """Explain a fact, known or not, by the known facts that speak most for it."""
     from lkge.store.explaining import explain
 
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     found = explain(reader, subject, relation, object_, k)
     facts = [found.fact[:3], *(reason[:3] for reason in found.reasons)]
     names = [name for fact in facts for name in fact]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -46,7 +47,7 @@ class ActiveVersion:
     """The open version that answers queries, and the threads that answer them.
 
     A request that holds a reader keeps its version. A new version is opened and queried once, so
-    that its pages are in memory, before it replaces the old one.
+    that its pages are in memory and its rows quantised, before it replaces the old one.
     """
 
     def __init__(self, store: Store, threads: int) -> None:
@@ -59,6 +60,15 @@ class ActiveVersion:
         self._lock = asyncio.Lock()
         self._versions = store.versions()
         self.reader, self.quality = self._open_newest()
+
+    @property
+    def damage(self) -> str | None:
+        """That the newest version is damaged, and which one answers; None if it is the newest."""
+        newest, version = self._versions[-1], self.reader.version
+        if version >= newest:
+            return None
+        repair = shlex.join(["lkge", "verify", str(self._store.folder), "--repair"])
+        return f"version {newest} is damaged, and version {version} answers; run: {repair}"
 
     async def query(self, task: Callable[[Reader], T]) -> tuple[int, T]:
         """The active version, and the result of a task on it in the compute threads."""
@@ -103,7 +113,7 @@ class ActiveVersion:
 
     def _open_newest(self) -> tuple[Reader, Quality]:
         """The newest version, and the verdict on it."""
-        reader = open_reader(self._store.folder)
+        reader = open_reader(self._store, to_answer=True)
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:
             reader.predict(subject=entities[0], relation=relations[0], k=1)

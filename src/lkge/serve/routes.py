@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, cast
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from lkge.errors import DataError
 from lkge.serve import entity_map, limits, requests, responses, streams
 from lkge.serve.auth import READ, WRITE
 from lkge.serve.errors import problem_responses
@@ -13,7 +12,7 @@ from lkge.serve.service import FINISHED, Service
 from lkge.store import explaining, finding, suggesting
 from lkge.store import relations as relations_
 from lkge.store.edits import edit_of
-from lkge.store.reader import Prediction, Reader
+from lkge.store.reader import Reader
 
 query = APIRouter(
     tags=["query"], responses=problem_responses(400, 404, 413, 422), dependencies=[READ]
@@ -75,13 +74,19 @@ Prefix = Annotated[
 @query.post("/predict")
 async def predict(query: requests.Query, service: ServiceDep) -> responses.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    reader, found = await service.batcher.predict(query.arguments())
+    version, (calibrated, found, labels) = await service.active.query(
+        lambda reader: (
+            reader.calibration.is_known,
+            reader.predict(**query.arguments()),
+            reader.labels,
+        )
+    )
     names = (query.subject or query.object or "", query.relation, *(each[0] for each in found))
     return responses.Predictions(
-        version=reader.version,
-        calibrated=reader.calibration.is_known,
+        version=version,
+        calibrated=calibrated,
         answers=[responses.Prediction(**each._asdict()) for each in found],
-        labels=reader.labels.of(names),
+        labels=labels.of(names),
     )
 
 
@@ -151,11 +156,7 @@ async def predict_batch(batch: requests.Queries, service: ServiceDep) -> respons
 
 def _predictions(reader: Reader, queries: list[requests.Query]) -> responses.BatchPredictions:
     """The answers to each query."""
-    answered = list[list[Prediction]]()
-    for found in reader.predict_each([query.arguments() for query in queries]):
-        if isinstance(found, DataError):
-            raise found
-        answered.append(found)
+    answered = [reader.predict(**query.arguments()) for query in queries]
     return responses.BatchPredictions(
         **_calibrated(reader),
         results=[[responses.Prediction(**each._asdict()) for each in one] for one in answered],

@@ -54,7 +54,7 @@ class Explanation(NamedTuple):
 @names_damage
 def explain(reader: Reader, subject: str, relation: str, object: str, k: int = 10) -> Explanation:
     """The k known facts with the greatest weights above 0 for a fact."""
-    if not reader.store.options.known:
+    if not reader.keeps_known:
         raise DataError("an explanation needs the known facts, which this graph does not keep")
     (scored,) = reader.score([(subject, relation, object)])
     fact = _forward(reader.ids_of([(subject, relation, object)]))

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from lkge.config import RunConfig
 from lkge.data.columns import GivenColumns
 from lkge.data.sources import Source, joined, labels_in, read_source
-from lkge.errors import DataError, LearningFailed, RunError, SettingsError
+from lkge.errors import DamagedFile, DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
 from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
@@ -51,7 +51,7 @@ from lkge.store.suggesting import suggest
 from lkge.store.tags import add_tag, delete_tag
 from lkge.store.update import Update
 from lkge.store.update_split import UpdateSplit
-from lkge.store.versions import LEARNING, Store
+from lkge.store.versions import KNOWN, LEARNING, NAMES, Store
 from lkge.training.checkpoint import Checkpoints
 from lkge.training.events import (
     BatchSkipped,
@@ -74,7 +74,7 @@ def _of_open_version(
 
     @wraps(query)
     def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return query(graph.reader, *args, **kwargs)
+        return query(graph._answering(), *args, **kwargs)
 
     return asked
 
@@ -92,6 +92,7 @@ class LivingGraph:
         self.store_config = store_config or StoreConfig()
         self.reader: Reader = open_reader(folder, version)
         self.store: Store = self.reader.store
+        self._is_newest = version is None
         self._is_warm = False
 
     @property
@@ -103,6 +104,17 @@ class LivingGraph:
     def config(self) -> RunConfig:
         """How this graph is learned."""
         return self.reader.config
+
+    def _answering(self) -> Reader:
+        """The open version, verified as far as it answers. If it is damaged, the newest one that is
+        not, unless a version was asked for."""
+        try:
+            self.reader.verify_answers()
+        except DamagedFile:
+            if not self._is_newest:
+                raise
+            self.reader = open_reader(self.store.folder, to_answer=True)
+        return self.reader
 
     predict = _of_open_version(Reader.predict)
     similar = _of_open_version(Reader.similar)
@@ -338,6 +350,7 @@ class LivingGraph:
             self.store.tidy()
             self.store.next_version()
             self.refresh()
+            self.reader.verify_once(NAMES, KNOWN)
             update = relearning(self.reader, self.store_config, listener)
             files, manifest = self._trained(update, update.split(), listener)
             return self._published(0, files, manifest, update.checkpoints, listener)
@@ -414,6 +427,7 @@ class LivingGraph:
         self.store.next_version()
         self.refresh()
         checkpoints = Checkpoints(self._place(batch, ADD))
+        self.reader.verify_once(NAMES, KNOWN)
         update = Update(self.reader, batch, self.store_config, listener, checkpoints)
         try:
             split = update.split()

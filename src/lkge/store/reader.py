@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity
 
 from lkge.backends import backend_for
 from lkge.configure import from_tree
@@ -18,7 +17,7 @@ from lkge.data.names import require_fit
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DamagedFile, DataError
 from lkge.models.parameters import host, index, placed
-from lkge.models.predictor import Predictor, TablePredictor, best_first
+from lkge.models.predictor import Predictor, TablePredictor
 from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
@@ -37,10 +36,6 @@ from lkge.store.versions import ENTITY, RELATION, Store
 from lkge.training.trainer import restored
 
 Ids = NDArray[np.int64]
-
-QUERIES_AT_ONCE = 8
-"""In one pass over the tables. With a million entities a pass for eight queries takes less than
-twice as long as one for a single query."""
 
 
 class Prediction(NamedTuple):
@@ -98,7 +93,8 @@ class Reader:
             self.answers = known_of(self._files[versions.KNOWN])
             if versions.INFERENCE in self._files:
                 self._require_tables(self.tables[versions.INFERENCE])
-        self.judge = Judge(self.answers, self.calibration, store.options.known)
+        self.keeps_known = store.keeps_known(self.record)
+        self.judge = Judge(self.answers, self.calibration, self.keeps_known)
         self._candidates = CandidateFilter(self.names, self.judge, version)
 
     @cached_property
@@ -177,6 +173,17 @@ class Reader:
             for file in self._files[kind]:
                 file.verify()
 
+    def verify_once(self, *kinds: str) -> None:
+        """The same for the files of some kinds that were not verified since they were mapped."""
+        for kind in kinds:
+            for file in self._files.get(kind, ()):
+                file.verify_once()
+
+    def verify_answers(self) -> None:
+        """The same for all that answers are made of."""
+        tables = versions.INFERENCE if versions.INFERENCE in self._files else versions.MODEL
+        self.verify_once(versions.NAMES, versions.KNOWN, tables)
+
     def verify_rows(self, kind: str, rows: Ids) -> None:
         """The same for the blocks of some rows, ascending, of arrays by entity. Deltas and what is
         no array by entity were verified before, or are now."""
@@ -225,71 +232,24 @@ class Reader:
         limits = Limits(
             new_only=new_only, in_range=in_range, unlinked=unlinked, among=among, where=where
         )
-        left = self._candidates(query, limits)
-        return self._best_answers(query, self.predictor.candidate_scores(*query), left, k)
-
-    def predict_each(
-        self, queries: Sequence[Mapping[str, Any]]
-    ) -> list[list[Prediction] | DataError]:
-        """`predict` of several queries, given by its arguments; the error of a query in place of
-        its answers. One pass over the tables scores several queries where that is faster; then the
-        last digits of a score depend on the other queries."""
-        found: list[list[Prediction] | DataError] = []
-        for start in range(0, len(queries), self.queries_at_once):
-            found += self._answered(queries[start : start + self.queries_at_once])
-        return found
-
-    @property
-    def queries_at_once(self) -> int:
-        """How many queries are scored in one pass over the tables: several by a matrix product."""
-        predictor = self.predictor
-        is_product = isinstance(predictor, TablePredictor) and predictor.score.is_bilinear
-        return QUERIES_AT_ONCE if is_product else 1
-
-    def _answered(self, queries: Sequence[Mapping[str, Any]]) -> list[list[Prediction] | DataError]:
-        found: list[list[Prediction] | DataError] = []
-        asked: list[tuple[int, tuple[int, int], NDArray[np.bool_], int]] = []
-        for place, query in enumerate(queries):
-            names, k, limits = split_query(query)
-            try:
-                pair = self._query(*names)
-                asked.append((place, pair, self._candidates(pair, limits), k))
-                found.append([])
-            except DataError as error:
-                found.append(error)
-        ids = np.array([(*pair, 0) for _, pair, *_ in asked], dtype=np.int32).reshape(-1, 3)
-        scores = self.predictor.query_scores(ids) if asked else ()
-        for (place, pair, left, k), row in zip(asked, scores, strict=True):
-            found[place] = self._best_answers(pair, row, left, k)
-        return found
-
-    def _best_answers(
-        self,
-        query: tuple[int, int],
-        scores: NDArray[np.float32],
-        left: NDArray[np.bool_],
-        k: int,
-    ) -> list[Prediction]:
-        """The best answers among the entities that are `left` (n,), by the scores of all. Each has
-        its place in the list of all."""
-        scores = self._finite(scores)
         known = self.answers.of(*query, self.version)
-        best = best_first(np.where(left, scores, -np.inf), min(k, int(left.sum())))
-        judged = self.judge.judged(query, scores, best, known)
-        columns = (scores[best].tolist(), *(column.tolist() for column in judged))
-        names = self.names.entity_table.names(best)
+        best = self.predictor.best(*query, k, self._candidates(query, limits))
+        self._finite(best.list)
+        judged = self.judge.judged(query, best.list, best.places, best.scores, known)
+        columns = (best.scores.tolist(), *(column.tolist() for column in judged))
+        names = self.names.entity_table.names(best.places)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
 
     @names_damage
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
         number = self.names.entity_id(entity)
-        rows = self._table
-        cosines = self._finite(host(cosine_similarity(rows, rows[number : number + 1])))
-        cosines[number] = cosines[self.removed] = -np.inf
-        best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
-        found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
-        return [Similar(*each) for each in found]
+        left = np.ones(self.num_entities, np.bool_)
+        left[number] = left[self.removed] = False
+        best = self._tables.search.nearest(number, k, left)
+        self._finite(best.list)
+        names = self.names.entity_table.names(best.places)
+        return [Similar(*each) for each in zip(names, best.scores.tolist(), strict=True)]
 
     @names_damage
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
@@ -352,7 +312,8 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        return self._finite(host(self._table[index(ids, self._table.device)]))
+        table = self._tables.entity
+        return self._finite(host(table[index(ids, table.device)]))
 
     def _finite(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
         """These numbers; DamagedFile if one of them is no finite number."""
@@ -365,13 +326,13 @@ class Reader:
         return numbers
 
     @property
-    def _table(self) -> torch.Tensor:
+    def _tables(self) -> TablePredictor:
         if not isinstance(self.predictor, TablePredictor):
             raise DataError(
                 f"an entity has no row of its own under the method {self.config.method.name!r}; "
                 "ask a graph that another method learns"
             )
-        return self.predictor.entity
+        return self.predictor
 
     def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
         """The entity of the query, and the relation or its inverse."""
@@ -408,16 +369,6 @@ class Reader:
         require_fit(same or not self.num_relations, "tables of entities and relations differ")
 
 
-def split_query(
-    query: Mapping[str, Any],
-) -> tuple[tuple[str | None, str, str | None], int, Limits]:
-    """(subject, relation, object), k, and the limits of arguments of `Reader.predict`."""
-    options = dict(query)
-    subject, relation = options.pop("subject", None), options.pop("relation")
-    object_, k = options.pop("object", None), options.pop("k", 10)
-    return (subject, relation, object_), k, Limits(**options)
-
-
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
     """The two tables of a predictor; None if it needs more than these."""
     if not isinstance(predictor, TablePredictor) or predictor.subject is not None:
@@ -425,14 +376,23 @@ def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
     return {ENTITY: predictor.entity, RELATION: predictor.relation}
 
 
-def open_reader(folder: Path | str, version: int | str | None = None) -> Reader:
-    """A version of the graph in `folder`, by number or tag; default: the newest that is whole. If
-    newer ones are damaged, a DamageWarning says so."""
-    store = Store(Path(folder))
+def open_reader(
+    graph: Path | str | Store, version: int | str | None = None, *, to_answer: bool = False
+) -> Reader:
+    """A version of a graph, by number or tag; default: the newest that is whole. If newer ones are
+    damaged, a DamageWarning says so. One that is to answer is verified as far as it answers."""
+    store = graph if isinstance(graph, Store) else Store(Path(graph))
+
+    def opened(number: int) -> Reader:
+        reader = Reader(store, number)
+        if to_answer:
+            reader.verify_answers()
+        return reader
+
     with naming_damage(store):
         if version is not None:
-            return Reader(store, store.number_of(version))
-        return store.newest_of(lambda newest: Reader(store, newest), warn=True)
+            return opened(store.number_of(version))
+        return store.newest_of(opened, warn=True)
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.backends.torch_search import best_first
 from lkge.data.known_facts import KnownFacts, pack, ranges, unpack
 from lkge.errors import DataError, SettingsError
-from lkge.models.predictor import best_first
 from lkge.store.answer_list import LIMIT, Features
 from lkge.store.contradictions import names_damage
 from lkge.store.judging import SCORES_AT_ONCE
@@ -71,7 +71,7 @@ def suggest(
     queries: int | None = None,
 ) -> Suggestions:
     """The k most plausible facts that are not known, with this subject or object and relation."""
-    if not reader.store.options.known:
+    if not reader.keeps_known:
         raise DataError("suggestions need the known facts, which this graph does not keep")
     if subject is not None and object is not None:
         raise SettingsError("give a subject or an object, not both")
@@ -231,7 +231,7 @@ class _Answers:
         known = reader.answers.of(entity, relation, reader.version)
         chosen = np.setdiff1d(self._range(relation), np.append(known, entity))
         chosen = chosen[best_first(scores[chosen], self.k)]
-        values = reader.judge.judged(query, scores, chosen, known).plausibility
+        values = reader.judge.judged(query, scores, chosen, scores[chosen], known).plausibility
         facts = np.empty((len(chosen), 3), np.int32)
         ends = (entity, chosen) if relation % 2 == 0 else (chosen, entity)
         facts[:, 0], facts[:, 1], facts[:, 2] = ends[0], relation & ~1, ends[1]
