@@ -27,6 +27,7 @@ PUBLIC = {
     "init",
     "load",
     "open",
+    "preview",
     "run",
 }
 

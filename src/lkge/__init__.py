@@ -50,6 +50,7 @@ __all__ = [
     "init",
     "load",
     "open",
+    "preview",
     "run",
 ]
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from lkge.api import Run, load, run
     from lkge.data.snapshots import GrowingGraph, Snapshot
     from lkge.evaluation.results import Results
-    from lkge.living import init, open
+    from lkge.living import init, open, preview
     from lkge.store.graph import LivingGraph
 else:
     _HOMES = {
@@ -69,6 +70,7 @@ else:
         "init": "lkge.living",
         "load": "lkge.api",
         "open": "lkge.living",
+        "preview": "lkge.living",
         "run": "lkge.api",
     }
 

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 from starlette import responses, staticfiles
 
 import lkge
-from lkge.serve import auth, errors, learner, origin, routes
+from lkge.serve import auth, errors, files, learner, origin, routes
 from lkge.serve import limits as limits_
 from lkge.serve.metrics import RequestMetrics
 from lkge.serve.service import Service
@@ -63,7 +63,7 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
-    for router in (routes.query, routes.browse, routes.jobs, routes.ingest):
+    for router in (routes.query, routes.browse, routes.jobs, routes.ingest, files.router):
         app.include_router(router)
     app.add_api_route("/", _page, include_in_schema=False, dependencies=[auth.READ])
     app.mount("/static", staticfiles.StaticFiles(directory=STATIC), name="static")
