@@ -20,14 +20,14 @@ from typing import Any
 from lkge.config import RunConfig
 from lkge.configure import configure, read_toml
 from lkge.data import catalog, files
+from lkge.data.checked_json import read_checked_json, read_json, write_checked_json
 from lkge.data.snapshots import GrowingGraph
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DamagedFile, RunError
 from lkge.evaluation.results import Results
 from lkge.models.predictor import Predictor
 from lkge.sizing import Size
-from lkge.training import checkpoint
-from lkge.training.checkpoint import Checkpoints, write_checked_json, write_tensors
+from lkge.training.checkpoint import Checkpoints, read_tensors, write_tensors
 from lkge.training.events import Event, JsonlLog, Listener, ignore
 from lkge.training.loop import Learned, Loop
 from lkge.training.trainer import restored
@@ -100,7 +100,7 @@ def resume(
         return opened(folder)
     config = read_toml(folder / CONFIG)
     graph = graph or load(config.dataset.name, data)
-    if checkpoint.read_json(folder / GRAPH) != _identity(graph):
+    if read_json(folder / GRAPH) != _identity(graph):
         raise RunError(
             f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
         )
@@ -111,15 +111,15 @@ def opened(folder: Path | str) -> Run:
     """A finished run from its folder; the graph itself is not needed."""
     folder = Path(folder)
     config = read_toml(folder / CONFIG)
-    manifest = checkpoint.read_checked_json(folder / MODEL)
+    manifest = read_checked_json(folder / MODEL)
     try:
-        tensors = checkpoint.read_tensors(folder / TABLES, manifest["sha256"])
+        tensors = read_tensors(folder / TABLES, manifest["sha256"])
         vocabulary = Vocabulary.from_json(manifest["vocabulary"])
         model, method = restored(config, tensors)
     except (AttributeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{folder / MODEL}: not the model of a run: {error!r}") from error
     try:
-        results = Results.from_json(checkpoint.read_json(folder / RESULTS))
+        results = Results.from_json(read_json(folder / RESULTS))
     except (AttributeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{folder / RESULTS}: not the results of a run: {error}") from error
     return Run(results, method.predictor(model).with_names(vocabulary), folder)

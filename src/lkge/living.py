@@ -13,6 +13,7 @@ import numpy as np
 from lkge.api import CONFIG, MODEL, TABLES, load
 from lkge.config import RunConfig
 from lkge.configure import configure, for_living, read_toml
+from lkge.data.checked_json import read_checked_json
 from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.vocabulary import Vocabulary
@@ -21,7 +22,7 @@ from lkge.store.graph import LivingGraph, create
 from lkge.store.initial import InitialVersion
 from lkge.store.records import Options, StoreConfig
 from lkge.store.retention import require_retention
-from lkge.training.checkpoint import read_checked_json, read_tensors
+from lkge.training.checkpoint import read_tensors
 from lkge.training.trainer import learned_tensors, restored
 
 SHAPE = ("method.name", "model.score", "model.dim", "method.components")

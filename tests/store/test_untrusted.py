@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 import lkge
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.errors import DamagedFile, NewerFormat, RunError
 from lkge.store.checking import check
 from lkge.store.graph import LivingGraph
 from lkge.store.records import FORMAT
 from lkge.store.repairing import repair
 from lkge.store.versions import Store
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 FACTS = [(f"n{n}", "r", f"n{n * n % 17}") for n in range(60)]
 QUICK = {"dim": 8, "max_epochs": 2, "backend": "torch"}

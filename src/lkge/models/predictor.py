@@ -9,10 +9,11 @@ import numpy as np
 from torch import Tensor
 
 from lkge.backends import Backend
+from lkge.data.array_types import Doubles, Floats, Places
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.models.parameters import Doubles, Floats, Parameters, Places, host, index
+from lkge.models.parameters import Parameters, host, index
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import Score
 

@@ -10,7 +10,7 @@ import numpy as np
 from numba import prange
 
 from lkge.backends.numba.jit import inlined, parallel
-from lkge.models.parameters import Floats, Ints, Places
+from lkge.data.array_types import Floats, Ints, Places
 from lkge.models.queries import Candidates
 
 STRIP = 256
