@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from lkge.config import SECTIONS, RunConfig
 from lkge.data.documents import read_toml as read_toml_file
 from lkge.errors import LkgeError, SettingsError
-from lkge.methods import method_named
+from lkge.methods.settings import profile_of
 from lkge.sizing import Size, sized
 
 T = TypeVar("T")
@@ -171,7 +171,7 @@ def with_method(name: object) -> RunConfig:
     """The class defaults, and the settings of one method."""
     if not isinstance(name, str):
         raise SettingsError(f"method = {name!r} must be a name; `lkge methods` lists them")
-    return RunConfig(method=method_named(name).Config(name=name))
+    return RunConfig(method=profile_of(name).config(name=name))
 
 
 def from_tree(tree: Mapping[str, Any]) -> RunConfig:
