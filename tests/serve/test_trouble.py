@@ -159,7 +159,7 @@ class TestUnsoundTables:
 
     @staticmethod
     def unsound(predictor: Any, rows: slice, value: float) -> Any:
-        table = predictor.entity.clone()
+        table = predictor.entity.copy()
         table[rows] = torch.tensor(value)
         return dataclasses.replace(predictor, entity=table)
 

@@ -1,21 +1,29 @@
-"""A frozen model that answers: ranks for evaluation, best answers for people."""
+"""A frozen model that answers: ranks for evaluation, best answers for people.
+
+Torch is imported when a `TablePredictor` is first used.
+"""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
-from torch import Tensor
 
-from lkge.backends import Backend
 from lkge.data.array_types import Doubles, Floats, Places
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.models.parameters import Parameters, host, index
 from lkge.models.queries import Candidates, GroupedQueries
-from lkge.models.scores import Score
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lkge.backends import Backend
+    from lkge.models.parameters import Parameters
+    from lkge.models.scores import Score
 
 CHUNK = 1 << 16
 """Facts ranked at a time."""
@@ -60,6 +68,16 @@ class Predictor(ABC):
     def fact_scores(self, facts: Facts) -> Floats:
         """The score of each fact, (k,)."""
 
+    @property
+    def is_product(self) -> bool:
+        """Whether the scores of several queries are a matrix product."""
+        return False
+
+    def tables(self) -> tuple[Floats, Floats] | None:
+        """The prepared rows of entities and of relations with their inverses; None if an entity has
+        no row of its own."""
+        return None
+
     def with_names(self, names: Names) -> Self:
         """The same, speaking of entities and relations by name."""
         return replace(self, names=names)
@@ -97,8 +115,19 @@ class TablePredictor(Predictor):
         relation = _copied(score.prepare_relations(tables.relation), tables.relation)
         return cls(entity, relation, score, backend, names=names)
 
+    @property
+    def is_product(self) -> bool:
+        return self.score.is_bilinear
+
+    def tables(self) -> tuple[Floats, Floats]:
+        from lkge.models.parameters import host
+
+        return host(self.entity), host(self.relation)
+
     def queries(self, facts: Facts) -> Tensor:
         """compose(h, r) for each fact, (n, d)."""
+        from lkge.models.parameters import index
+
         rows = index(facts, self.entity.device)
         askers = self.entity if self.subject is None else self.subject
         return self.score.compose(
@@ -126,6 +155,8 @@ class TablePredictor(Predictor):
         return scores
 
     def fact_scores(self, facts: Facts) -> Floats:
+        from lkge.models.parameters import host, index
+
         subjects, relations, objects = index(facts, self.entity.device).T
         askers = self.entity if self.subject is None else self.subject
         scores = self.score.score(askers[subjects], self.relation[relations], self.entity[objects])

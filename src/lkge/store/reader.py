@@ -1,25 +1,30 @@
-"""One version of a living graph, opened for queries. It never changes; threads may share it."""
+"""One version of a living graph, opened for queries. It never changes; threads may share it.
+
+Torch is imported where it is needed: for a large graph, another device than the CPU, and methods
+whose answers need more than two tables.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity
 
-from lkge.backends import backend_for
 from lkge.configure import from_tree
+from lkge.data.array_types import Floats
 from lkge.data.formats import Triple
 from lkge.data.names import require_fit
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DamagedFile, DataError
-from lkge.models.parameters import host, index, placed
+from lkge.models.array_predictor import ArrayPredictor
+from lkge.models.array_scores import array_score_named
 from lkge.models.predictor import Predictor, TablePredictor, best_first
-from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.arrays import Array
@@ -32,13 +37,21 @@ from lkge.store.overlay import overlaid, patched
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.subgraph import is_by_entity
 from lkge.store.versions import ENTITY, RELATION, Store
-from lkge.training.trainer import restored
+
+if TYPE_CHECKING:
+    import torch
 
 Ids = NDArray[np.int64]
+
+EPSILON = 1e-8
+"""The least product of two lengths that a cosine is divided by."""
 
 QUERIES_AT_ONCE = 8
 """In one pass over the tables. With a million entities a pass for eight queries takes less than
 twice as long as one for a single query."""
+LARGE = 1 << 24
+"""Numbers in the table of entities from which the kernels of torch and numba answer. Loading them
+takes a second, and below it they would hardly gain any."""
 
 
 class Prediction(NamedTuple):
@@ -112,6 +125,11 @@ class Reader:
     def predictor(self) -> Predictor:
         """Answers by the tables of this version."""
         return self._predictor().with_names(self.names)
+
+    @cached_property
+    def torch_predictor(self) -> Predictor:
+        """The same in torch, which ranks, too."""
+        return self._torch_predictor().with_names(self.names)
 
     @property
     def num_entities(self) -> int:
@@ -228,9 +246,7 @@ class Reader:
     @property
     def queries_at_once(self) -> int:
         """How many queries are scored in one pass over the tables: several by a matrix product."""
-        predictor = self.predictor
-        is_product = isinstance(predictor, TablePredictor) and predictor.score.is_bilinear
-        return QUERIES_AT_ONCE if is_product else 1
+        return QUERIES_AT_ONCE if self.predictor.is_product else 1
 
     def _answered(self, queries: Sequence[Mapping[str, Any]]) -> list[list[Prediction] | DataError]:
         found: list[list[Prediction] | DataError] = []
@@ -276,8 +292,9 @@ class Reader:
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
         number = self.names.entity_id(entity)
-        rows = self._table
-        cosines = self._finite(host(cosine_similarity(rows, rows[number : number + 1])))
+        table, lengths = self._table, self._lengths
+        products = lengths * lengths[number]
+        cosines = self._finite(table @ table[number] / np.maximum(products, EPSILON))
         cosines[number] = cosines[self.removed] = -np.inf
         best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
         found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
@@ -333,7 +350,7 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        return self._finite(host(self._table[index(ids, self._table.device)]))
+        return self._finite(self._table[ids])
 
     def _finite(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
         """These numbers; DamagedFile if one of them is no finite number."""
@@ -346,13 +363,21 @@ class Reader:
         return numbers
 
     @property
-    def _table(self) -> torch.Tensor:
-        if not isinstance(self.predictor, TablePredictor):
+    def _table(self) -> Floats:
+        """The row of each entity, (n, d)."""
+        tables = self.predictor.tables()
+        if tables is None:
             raise DataError(
                 f"an entity has no row of its own under the method {self.config.method.name!r}; "
                 "ask a graph that another method learns"
             )
-        return self.predictor.entity
+        return tables[0]
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        """‖x‖₂ of each row, (n,)."""
+        lengths: Floats = np.sqrt(np.einsum("nd,nd->n", self._table, self._table))
+        return lengths
 
     def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
         """The entity of the query, and the relation or its inverse."""
@@ -364,8 +389,24 @@ class Reader:
         return self.names.entity_id(str(object_)), inverse_of(number)
 
     def _predictor(self) -> Predictor:
+        tables, config = self.inference_arrays, self.config
+        large = bool(tables) and tables[ENTITY].size >= LARGE and find_spec("torch") is not None
+        if not tables or large or config.training.device != "cpu":
+            return self._torch_predictor()
+        score = array_score_named(config.model.score)
+        return ArrayPredictor(tables[ENTITY], tables[RELATION], score)
+
+    def _torch_predictor(self) -> Predictor:
+        from lkge.backends import backend_for
+        from lkge.models.parameters import placed
+        from lkge.models.scores import score_of
+
         tables = self.inference_arrays
         if not tables:
+            import torch
+
+            from lkge.training.trainer import restored
+
             whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
             model, method = restored(self.config, whole)
             return method.predictor(model)
