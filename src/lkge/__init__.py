@@ -50,11 +50,14 @@ __all__ = [
     "init",
     "load",
     "open",
+    "opened",
+    "resume",
     "run",
 ]
 
 if TYPE_CHECKING:
-    from lkge.api import Run, load, run
+    from lkge.api import Run, opened, resume, run
+    from lkge.data.catalog import load
     from lkge.data.snapshots import GrowingGraph, Snapshot
     from lkge.evaluation.results import Results
     from lkge.living import init, open
@@ -67,8 +70,10 @@ else:
         "Run": "lkge.api",
         "Snapshot": "lkge.data.snapshots",
         "init": "lkge.living",
-        "load": "lkge.api",
+        "load": "lkge.data.catalog",
         "open": "lkge.living",
+        "opened": "lkge.api",
+        "resume": "lkge.api",
         "run": "lkge.api",
     }
 

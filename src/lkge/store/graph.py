@@ -1,4 +1,7 @@
-"""A living graph: facts in, answers out, version after version, in one folder."""
+"""A living graph: facts in, answers out, version after version, in one folder.
+
+What learns is imported when something is learned: it needs torch, and questions do not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lkge.config import RunConfig
 from lkge.data.facts import read_facts
@@ -15,14 +18,12 @@ from lkge.data.formats import Triple
 from lkge.errors import DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
-from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
 from lkge.store.content import Content, compaction_due
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
 from lkge.store.export import export
 from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
-from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
 from lkge.store.queue import QueuedBatch, damaged_batches, queue, restore, set_aside
 from lkge.store.reader import Reader, open_reader
@@ -39,15 +40,11 @@ from lkge.store.records import (
     VersionRecord,
     now,
 )
-from lkge.store.relearn import relearning
 from lkge.store.retention import changed_options
-from lkge.store.settings import changed_config, described
 from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
 from lkge.store.tags import add_tag, delete_tag
-from lkge.store.update import Update
 from lkge.store.update_split import UpdateSplit
 from lkge.store.versions import LEARNING, Store
-from lkge.training.checkpoint import Checkpoints
 from lkge.training.events import (
     BatchSkipped,
     Listener,
@@ -56,7 +53,11 @@ from lkge.training.events import (
     ignore,
 )
 from lkge.training.interrupt import stops_between_steps
-from lkge.training.warmup import warm_up
+
+if TYPE_CHECKING:
+    from lkge.store.initial import InitialVersion
+    from lkge.store.update import Update
+    from lkge.training.checkpoint import Checkpoints
 
 Source = Iterable[Triple] | Path | str
 P = ParamSpec("P")
@@ -189,6 +190,8 @@ class LivingGraph:
     @property
     def consolidation_due(self) -> bool:
         """Whether so much was added that all known facts should be trained on again."""
+        from lkge.store.consolidation import epochs_due
+
         return epochs_due(self.reader) > 0
 
     def consolidate(self, listener: Listener = ignore) -> VersionRecord | None:
@@ -291,6 +294,8 @@ class LivingGraph:
     def configure(self, changes: Mapping[str, Any]) -> VersionRecord:
         """Publish a version with other settings and the same embeddings; the line of the log.
         Settings that the embeddings depend on cannot change."""
+        from lkge.store.settings import changed_config, described
+
         with writing(self.store, "config"):
             self.store.tidy()
             self.store.next_version()
@@ -304,6 +309,8 @@ class LivingGraph:
         """Learn all known facts at once, from scratch with the settings of the graph, as a new
         version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
         is interrupted, the next `relearn` of the same version goes on."""
+        from lkge.store.relearn import relearning
+
         with writing(self.store, "relearn", listener):
             self.store.tidy()
             self.store.next_version()
@@ -368,6 +375,9 @@ class LivingGraph:
 
     def _consolidate(self, listener: Listener) -> VersionRecord:
         """Train on all known facts again; a version of its own."""
+        from lkge.store.consolidation import Consolidation, empty_batch
+        from lkge.training.checkpoint import Checkpoints
+
         batch = empty_batch(self.reader)
         self.store.next_version()
         checkpoints = Checkpoints(self._place(batch, CONSOLIDATE))
@@ -381,6 +391,9 @@ class LivingGraph:
 
     def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
         """One batch becomes one version, unless nothing in it is new."""
+        from lkge.store.update import Update
+        from lkge.training.checkpoint import Checkpoints
+
         self.store.next_version()
         self.refresh()
         checkpoints = Checkpoints(self._place(batch, ADD))
@@ -423,6 +436,8 @@ class LivingGraph:
     ) -> tuple[dict[str, Content], Manifest]:
         """Run an update; the kernels are compiled before the first one."""
         if not self._is_warm:
+            from lkge.training.warmup import warm_up
+
             warm_up(self.config, listener)
             self._is_warm = True
         name, method = self.store.folder.name, self.config.method.name
