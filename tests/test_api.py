@@ -410,7 +410,7 @@ def test_top_k_answers_with_names(finished: Path) -> None:
     for predictor in (api.run(GRAPH, **SMALL).predictor, api.opened(finished).predictor):
         answers = predictor.top_k("entity 3", "relation 1", k=5)
         assert len(answers) == 5
-        assert {answer.name for answer in answers} <= set(GRAPH.vocabulary.entities)
+        assert {answer.entity for answer in answers} <= set(GRAPH.vocabulary.entities)
         scores = [answer.score for answer in answers]
         assert scores == sorted(scores, reverse=True)
         everything = predictor.top_k("entity 3", "relation 1", k=10**6)
@@ -423,7 +423,7 @@ def test_top_k_is_the_score_of_the_tables() -> None:
     predictor = api.run(GRAPH, **SMALL).predictor
     (best,) = predictor.top_k("entity 3", "relation 1", k=1)
     distances = (predictor.entity[3] + predictor.relation[2] - predictor.entity).abs().sum(1)
-    assert best.name == f"entity {int(distances.argmin())}"
+    assert best.entity == f"entity {int(distances.argmin())}"
     assert best.score == pytest.approx(-float(distances.min()), rel=1e-5)
 
 

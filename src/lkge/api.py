@@ -39,13 +39,20 @@ CONFIG, GRAPH, LOG, RESULTS = "config.toml", "graph.json", "log.jsonl", "results
 TABLES, MODEL, CHECKPOINT, LOCK = "model.safetensors", "model.json", "checkpoint", ".lock"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run: its results, a predictor over the last version, and its folder if kept."""
 
     results: Results
     predictor: Predictor
     folder: Path | None = None
+
+    def __repr__(self) -> str:
+        kept = "" if self.folder is None else f"\nkept in {self.folder}"
+        return f"{self.results!r}{kept}"
+
+    def _repr_html_(self) -> str:
+        return self.results._repr_html_()
 
 
 def run(

@@ -16,6 +16,7 @@ BLOCK = 1 << 18
 class ArrayScore(ABC):
     """A score function over prepared rows; a higher score means a more plausible fact."""
 
+    name: ClassVar[str]
     is_bilinear: ClassVar[bool] = False
 
     @abstractmethod
@@ -45,6 +46,8 @@ class Translation(ArrayScore):
 class TransE(Translation):
     """-‖q - t‖₁."""
 
+    name = "transe"
+
     def pairs(self, queries: Floats, rows: Floats) -> Floats:
         apart = rows - queries
         scores: Floats = -np.abs(apart, out=apart).sum(-1)
@@ -53,6 +56,8 @@ class TransE(Translation):
 
 class TransEL2(Translation):
     """-‖q - t‖₂."""
+
+    name = "transe-l2"
 
     def pairs(self, queries: Floats, rows: Floats) -> Floats:
         apart = rows - queries
@@ -75,6 +80,8 @@ class Bilinear(ArrayScore):
 class DistMult(Bilinear):
     """Real coordinates."""
 
+    name = "distmult"
+
     def compose(self, head: Floats, relation: Floats) -> Floats:
         return head * relation
 
@@ -82,12 +89,16 @@ class DistMult(Bilinear):
 class ComplEx(Bilinear):
     """Complex coordinates."""
 
+    name = "complex"
+
     def compose(self, head: Floats, relation: Floats) -> Floats:
         return _complex_product(head, relation)
 
 
 class RotatE(ArrayScore):
     """-Σ |q - t| over complex coordinates."""
+
+    name = "rotate"
 
     def compose(self, head: Floats, relation: Floats) -> Floats:
         return _complex_product(head, relation)
@@ -101,11 +112,7 @@ class RotatE(ArrayScore):
 
 
 ARRAY_SCORES: Mapping[str, ArrayScore] = {
-    "transe": TransE(),
-    "transe-l2": TransEL2(),
-    "distmult": DistMult(),
-    "complex": ComplEx(),
-    "rotate": RotatE(),
+    score.name: score for score in (TransE(), TransEL2(), DistMult(), ComplEx(), RotatE())
 }
 
 

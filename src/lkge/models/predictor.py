@@ -5,6 +5,7 @@ Torch is imported when a `TablePredictor` is first used.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,10 @@ import numpy as np
 
 from lkge.data.array_types import Doubles, Floats, Places
 from lkge.data.known_facts import KnownFacts
+from lkge.data.rows import Rows
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
+from lkge.errors import SettingsError
 from lkge.models.queries import Candidates, GroupedQueries
 
 if TYPE_CHECKING:
@@ -40,8 +43,14 @@ class View(NamedTuple):
 class Answer(NamedTuple):
     """An entity and the score of the fact that it completes."""
 
-    name: str
+    entity: str
     score: float
+
+    @property
+    def name(self) -> str:
+        """The former name of `entity`."""
+        warnings.warn("Answer.name is Answer.entity", DeprecationWarning, stacklevel=2)
+        return self.entity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,17 +91,16 @@ class Predictor(ABC):
         """The same, speaking of entities and relations by name."""
         return replace(self, names=names)
 
-    def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
+    def top_k(self, subject: str, relation: str, k: int = 10) -> Rows[Answer]:
         """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
         subjects."""
+        require_count(k)
         names = self.names
         if names is None:
             raise ValueError("this predictor was made without a vocabulary; it has no names")
         scores = self.candidate_scores(names.entity_id(subject), names.relation_id(relation))
-        return [
-            Answer(names.entity_name(int(place)), float(scores[place]))
-            for place in best_first(scores, k)
-        ]
+        best = best_first(scores, k)
+        return Rows(Answer(names.entity_name(int(at)), float(scores[at])) for at in best)
 
 
 @dataclass(frozen=True)
@@ -213,6 +221,12 @@ class RelationPredictor(Predictor):
 def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
     """The prepared rows with their own memory, where preparing changes nothing."""
     return prepared.clone() if prepared is rows else prepared
+
+
+def require_count(k: int) -> None:
+    """SettingsError if k is no number of answers."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 0:
+        raise SettingsError(f"k = {k!r} is not a number of answers; give a whole number")
 
 
 def best_first(scores: Floats, k: int) -> Places:

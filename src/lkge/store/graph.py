@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from lkge.config import RunConfig
 from lkge.data.facts import read_facts
 from lkge.data.formats import Triple
+from lkge.data.rows import SHOWN, Row, Rows, html_table
 from lkge.errors import DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
@@ -64,6 +65,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def _rows_of_open_version(
+    query: Callable[Concatenate[Reader, P], Sequence[Row]],
+) -> Callable[Concatenate[LivingGraph, P], Rows[Row]]:
+    """The same of a query whose answers are named tuples."""
+
+    @wraps(query)
+    def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> Rows[Row]:
+        return Rows(query(graph.reader, *args, **kwargs))
+
+    return asked
+
+
 def _of_open_version(
     query: Callable[Concatenate[Reader, P], R],
 ) -> Callable[Concatenate[LivingGraph, P], R]:
@@ -101,11 +114,48 @@ class LivingGraph:
         """How this graph is learned."""
         return self.reader.config
 
-    predict = _of_open_version(Reader.predict)
-    similar = _of_open_version(Reader.similar)
-    score = _of_open_version(Reader.score)
+    predict = _rows_of_open_version(Reader.predict)
+    similar = _rows_of_open_version(Reader.similar)
+    score = _rows_of_open_version(Reader.score)
+    neighbourhood = _rows_of_open_version(Reader.neighbourhood)
+    facts = _rows_of_open_version(Reader.facts)
     entities = _of_open_version(Reader.entities)
-    neighbourhood = _of_open_version(Reader.neighbourhood)
+    relations = _of_open_version(Reader.relations)
+    vectors = _of_open_version(Reader.vectors)
+
+    def __len__(self) -> int:
+        """The number of entities, without removed ones."""
+        return self.reader.num_entities - len(self.reader.removed)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an entity of that name."""
+        table = self.reader.names.entity_table
+        return isinstance(name, str) and bool(name) and table.find(name) is not None
+
+    def __bool__(self) -> bool:
+        """True, whatever the graph has."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"<LivingGraph {self._title()}: {self._sizes()}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("version", "kind", "facts", "MRR of added facts", "MRR of kept facts", "health")
+        rows = [
+            (each.version, each.kind, each.facts, each.mrr_new, each.mrr_old, each.verdict)
+            for each in self.log()[-SHOWN:][::-1]
+        ]
+        return html_table(f"{self._title()}: {self._sizes()}", columns, rows)
+
+    def _title(self) -> str:
+        config = self.config
+        how = f"{config.method.name} on {config.model.score}"
+        return f"{self.store.folder}, version {self.version} ({how})"
+
+    def _sizes(self) -> str:
+        reader = self.reader
+        sizes = f"{len(self):,} entities, {reader.num_relations:,} relations"
+        return f"{sizes}, {reader.num_facts:,} known facts"
 
     def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""

@@ -24,7 +24,7 @@ from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DamagedFile, DataError
 from lkge.models.array_predictor import ArrayPredictor
 from lkge.models.array_scores import array_score_named
-from lkge.models.predictor import Predictor, TablePredictor, best_first
+from lkge.models.predictor import Predictor, TablePredictor, best_first, require_count
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.arrays import Array
@@ -83,6 +83,14 @@ class ScoredFact(NamedTuple):
     plausibility: float
     known: bool
     in_range: bool
+
+
+class Fact(NamedTuple):
+    """A fact by name."""
+
+    subject: str
+    relation: str
+    object: str
 
 
 class Neighbour(NamedTuple):
@@ -273,6 +281,7 @@ class Reader:
         in_range: bool = False,
     ) -> list[Prediction]:
         """The best answers by the scores of all entities."""
+        require_count(k)
         scores = self._finite(scores)
         known = self.answers.of(*query, self.version)
         left = np.ones(len(scores), np.bool_)
@@ -291,6 +300,7 @@ class Reader:
     @names_damage
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
+        require_count(k)
         number = self.names.entity_id(entity)
         table, lengths = self._table, self._lengths
         products = lengths * lengths[number]
@@ -312,6 +322,9 @@ class Reader:
     def ids_of(self, facts: Sequence[Triple]) -> Facts:
         """Facts by id, (k, 3); every name must exist."""
         entity, relation = self.names.entity_id, self.names.relation_id
+        for fact in facts:
+            if isinstance(fact, str) or not isinstance(fact, Sequence) or len(fact) != 3:
+                raise DataError(f"{fact!r} is not a fact; write (subject, relation, object)")
         ids = [(entity(s), relation(r), entity(o)) for s, r, o in facts]
         return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
@@ -336,6 +349,22 @@ class Reader:
             Neighbour(names.relation_name(relation), names.entity_name(other), at)
             for (_, relation, other), at in zip(facts.tolist(), since.tolist(), strict=True)
         ]
+
+    @names_damage
+    def facts(self) -> list[Fact]:
+        """All known facts."""
+        if not self.store.options.known:
+            raise DataError("this graph does not keep known facts")
+        names, found = list(self.names.entity_table), self.answers.facts().tolist()
+        relations = [self.names.relation_name(number) for number in range(2 * self.num_relations)]
+        return [Fact(names[s], relations[r], names[o]) for s, r, o in found]
+
+    @names_damage
+    def vectors(self, names: Sequence[str]) -> Floats:
+        """The rows of entities by which they are compared, (k, d)."""
+        if isinstance(names, str):
+            raise DataError(f"names must be a list of names: [{names!r}]")
+        return self.rows(np.array([self.names.entity_id(each) for each in names], np.int64))
 
     def degree(self, ids: Ids) -> NDArray[np.int64]:
         """The number of known facts of each of these entities, as subject or object, (k,)."""
