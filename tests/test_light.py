@@ -43,7 +43,7 @@ fact = ("City 03", "lies in", "Country 3")
 kg = lkge.open(KG)
 found = {
     "early": early,
-    "predict": kg.predict(subject=fact[0], relation=fact[1], k=3)[0].name,
+    "predict": kg.predict(subject=fact[0], relation=fact[1], k=3)[0].entity,
     "similar": len(kg.similar(fact[0], k=3)),
     "score": kg.score([fact])[0].known,
     "log": len(kg.log()),

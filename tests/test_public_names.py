@@ -27,6 +27,8 @@ PUBLIC = {
     "init",
     "load",
     "open",
+    "opened",
+    "resume",
     "run",
 }
 

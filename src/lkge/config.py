@@ -267,8 +267,8 @@ class RunConfig(BaseModel):
     def _near(self, key: str) -> str:
         """A question after the settings of this run whose names are most similar."""
         known = [f"{section}.{name}" for section in SECTIONS for name in self._fields(section)]
-        compared = known if "." in key else [name.partition(".")[2] for name in known]
-        return did_you_mean([known[at] for at in most_similar(key, compared)])
+        names = [name.partition(".")[2] for name in known]
+        return did_you_mean([known[at] for at in most_similar(key.rpartition(".")[2], names)])
 
 
 def losses_of(section: type[BaseModel], name: str) -> Losses:

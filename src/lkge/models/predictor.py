@@ -223,10 +223,10 @@ def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
     return prepared.clone() if prepared is rows else prepared
 
 
-def require_count(k: int) -> None:
+def require_count(k: int, name: str = "k") -> None:
     """SettingsError if k is no number of answers."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 0:
-        raise SettingsError(f"k = {k!r} is not a number of answers; give a whole number")
+        raise SettingsError(f"{name} = {k!r} is not a number of answers; give a whole number")
 
 
 def best_first(scores: Floats, k: int) -> Places:

@@ -9,6 +9,7 @@ import dataclasses
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -51,7 +52,8 @@ from lkge.training.events import (
     Listener,
     RunStarted,
     VersionPublished,
-    ignore,
+    by_default,
+    heard,
 )
 from lkge.training.interrupt import stops_between_steps
 
@@ -89,9 +91,27 @@ def _of_open_version(
     return asked
 
 
+def _heard(
+    learn: Callable[Concatenate[LivingGraph, P], R],
+) -> Callable[Concatenate[LivingGraph, P], R]:
+    """The same, with the listener that is given or chosen; see `heard`."""
+    parameters = signature(learn)
+
+    @wraps(learn)
+    def learning(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        bound = parameters.bind(graph, *args, **kwargs)
+        given = bound.arguments.get("listener", by_default)
+        with heard(given, graph.config.training.patience) as listener:
+            bound.arguments["listener"] = listener
+            return learn(*bound.args, **bound.kwargs)
+
+    return learning
+
+
 class LivingGraph:
     """The doors of a store. Questions go to the version that is open, which stays the same until
-    this object adds, rolls back or refreshes."""
+    this object adds, rolls back or refreshes. What learns shows its progress in a terminal or a
+    notebook, unless it has a `listener`."""
 
     def __init__(
         self,
@@ -202,6 +222,7 @@ class LivingGraph:
         self.reader = open_reader(self.store.folder)
         return True
 
+    @_heard
     def add(
         self,
         facts: Source,
@@ -210,7 +231,7 @@ class LivingGraph:
         valid: float | None = None,
         source: str = "python",
         consolidate: bool = True,
-        listener: Listener = ignore,
+        listener: Listener = by_default,
     ) -> VersionRecord:
         """Learn new facts, and forget those that no longer hold; the line of the log.
 
@@ -231,7 +252,8 @@ class LivingGraph:
             raise LearningFailed(record.warnings[0])
         return record
 
-    def learn_waiting(self, listener: Listener = ignore) -> list[VersionRecord]:
+    @_heard
+    def learn_waiting(self, listener: Listener = by_default) -> list[VersionRecord]:
         """Learn all facts that were accepted and not learned yet."""
         with writing(self.store, "add", listener):
             self.store.tidy()
@@ -244,7 +266,8 @@ class LivingGraph:
 
         return epochs_due(self.reader) > 0
 
-    def consolidate(self, listener: Listener = ignore) -> VersionRecord | None:
+    @_heard
+    def consolidate(self, listener: Listener = by_default) -> VersionRecord | None:
         """Train on all known facts again if that is due, or compact if that is due; the line of
         the log of a new version."""
         with writing(self.store, CONSOLIDATE, listener):
@@ -252,6 +275,7 @@ class LivingGraph:
             self.refresh()
             return next(iter(self._consolidate_or_compact(listener)), None)
 
+    @_heard
     def edit(
         self,
         *,
@@ -260,7 +284,7 @@ class LivingGraph:
         rename_relation: Pair | None = None,
         merge: Pair | None = None,
         consolidate: bool = True,
-        listener: Listener = ignore,
+        listener: Listener = by_default,
     ) -> VersionRecord:
         """Change one name; the line of the log. Facts that wait are learned first.
 
@@ -355,7 +379,8 @@ class LivingGraph:
         self.refresh()
         return self.reader.record
 
-    def relearn(self, listener: Listener = ignore) -> VersionRecord:
+    @_heard
+    def relearn(self, listener: Listener = by_default) -> VersionRecord:
         """Learn all known facts at once, from scratch with the settings of the graph, as a new
         version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
         is interrupted, the next `relearn` of the same version goes on."""

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from lkge.configure import from_tree
 from lkge.data.array_types import Floats
 from lkge.data.formats import Triple
-from lkge.data.names import require_fit
+from lkge.data.names import NameTable, require_fit
 from lkge.data.snapshots import Facts, inverse_of
+from lkge.data.vocabulary import require_text
 from lkge.errors import DamagedFile, DataError
 from lkge.models.array_predictor import ArrayPredictor
 from lkge.models.array_scores import array_score_named
@@ -331,13 +332,17 @@ class Reader:
     @names_damage
     def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
         """The first names that begin with `prefix`, in any case."""
-        table = self.names.entity_table
-        return table.names(table.starting_with(prefix, limit))
+        return self._names_of(self.names.entity_table, prefix, limit)
 
     @names_damage
     def relations(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """The relations whose names begin with `prefix`, in any case."""
-        table = self.names.relation_table
+        return self._names_of(self.names.relation_table, prefix, limit)
+
+    def _names_of(self, table: NameTable, prefix: str, limit: int | None) -> list[str]:
+        require_text(prefix)
+        if limit is not None:
+            require_count(limit, "limit")
         return table.names(table.starting_with(prefix, limit))
 
     @names_damage
