@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import shutil
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from fastapi.testclient import TestClient
 from tests.serve.helpers import (
     BEARER,
@@ -159,8 +159,8 @@ class TestUnsoundTables:
 
     @staticmethod
     def unsound(predictor: Any, rows: slice, value: float) -> Any:
-        table = predictor.entity.copy()
-        table[rows] = torch.tensor(value)
+        table = copy.deepcopy(predictor.entity)
+        table[rows] = value
         return dataclasses.replace(predictor, entity=table)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -190,14 +190,14 @@ class TestUnsoundTables:
     def test_such_a_version_is_not_activated(
         self, kg: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        sound = Reader._predictor
+        sound = Reader._torch_predictor
 
         def unsound(reader: Reader) -> Any:
             predictor = sound(reader)
             return self.unsound(predictor, slice(5, 6), np.nan) if reader.version else predictor
 
         with running_client(kg, learner_command=IDLE_LEARNER) as client:
-            monkeypatch.setattr(Reader, "_predictor", unsound)
+            monkeypatch.setattr(Reader, "_torch_predictor", unsound)
             living.open(kg).add(more(0), valid=0.0)
             wait_until(lambda: health(client)["status"] == "degraded")
             assert "not finite" in health(client)["detail"]

@@ -9,7 +9,7 @@ import numpy as np
 from lkge.data.array_types import Floats
 from lkge.errors import UnknownName
 
-BLOCK = 1 << 18
+BLOCK = 1 << 16
 """Numbers of a block of rows, so that differences stay in the cache."""
 
 

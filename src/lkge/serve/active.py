@@ -108,6 +108,7 @@ class ActiveVersion:
     def _open_newest(self) -> tuple[Reader, Quality]:
         """The newest version, and the verdict on it."""
         reader = open_reader(self._store.folder)
+        reader.use_kernels()
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:
             reader.predict(subject=entities[0], relation=relations[0], k=1)

@@ -422,6 +422,12 @@ class Reader:
             return self.names.entity_id(subject), number
         return self.names.entity_id(str(object_)), inverse_of(number)
 
+    def use_kernels(self) -> None:
+        """Answer by the kernels of torch and numba from now on if they are faster, as distances
+        are; for who asks often."""
+        if not self.predictor.is_product and find_spec("torch") is not None:
+            self.predictor = self.torch_predictor
+
     def _predictor(self) -> Predictor:
         tables, config = self.inference_arrays, self.config
         large = bool(tables) and tables[ENTITY].size >= LARGE and find_spec("torch") is not None
