@@ -190,14 +190,14 @@ class TestUnsoundTables:
     def test_such_a_version_is_not_activated(
         self, kg: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        sound = Reader._torch_predictor
+        sound = Reader._predictor
 
         def unsound(reader: Reader) -> Any:
             predictor = sound(reader)
             return self.unsound(predictor, slice(5, 6), np.nan) if reader.version else predictor
 
         with running_client(kg, learner_command=IDLE_LEARNER) as client:
-            monkeypatch.setattr(Reader, "_torch_predictor", unsound)
+            monkeypatch.setattr(Reader, "_predictor", unsound)
             living.open(kg).add(more(0), valid=0.0)
             wait_until(lambda: health(client)["status"] == "degraded")
             assert "not finite" in health(client)["detail"]

@@ -53,6 +53,9 @@ twice as long as one for a single query."""
 LARGE = 1 << 24
 """Numbers in the table of entities from which the kernels of torch and numba answer. Loading them
 takes a second, and below it they would hardly gain any."""
+SMALL = 1 << 20
+"""The same up to which one that asks often does without them: a query of distances then takes a
+millisecond at most."""
 
 
 class Prediction(NamedTuple):
@@ -305,7 +308,8 @@ class Reader:
         number = self.names.entity_id(entity)
         table, lengths = self._table, self._lengths
         products = lengths * lengths[number]
-        cosines = self._finite(table @ table[number] / np.maximum(products, EPSILON))
+        with np.errstate(invalid="ignore"):
+            cosines = self._finite(table @ table[number] / np.maximum(products, EPSILON))
         cosines[number] = cosines[self.removed] = -np.inf
         best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
         found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
@@ -423,9 +427,11 @@ class Reader:
         return self.names.entity_id(str(object_)), inverse_of(number)
 
     def use_kernels(self) -> None:
-        """Answer by the kernels of torch and numba from now on if they are faster, as distances
-        are; for who asks often."""
-        if not self.predictor.is_product and find_spec("torch") is not None:
+        """Answer by the kernels of torch and numba from now on if that is much faster, as it is for
+        the distances in a graph that is not small; for who asks often."""
+        tables, predictor = self.inference_arrays, self.predictor
+        many = bool(tables) and tables[ENTITY].size >= SMALL
+        if many and not predictor.is_product and find_spec("torch") is not None:
             self.predictor = self.torch_predictor
 
     def _predictor(self) -> Predictor:
