@@ -132,10 +132,8 @@ def is_loss(
 
 
 def update_warnings(update: Comparison, config: StoreConfig) -> list[str]:
-    """The warning that one update lowered older facts by more than a share beyond noise."""
-    beyond = update.loss - config.noise_errors * update.error
-    enough = update.facts >= max(config.min_facts_for_warning, 2)
-    if not enough or beyond <= config.forgetting_warning * update.mrr_before:
+    """The warning that one update lowered older facts by more than a share."""
+    if not is_loss(update, config.forgetting_warning, config):
         return []
     return [
         f"old held-out facts fell from MRR {update.mrr_before:.3f} to {update.mrr:.3f}; "
