@@ -18,7 +18,7 @@ KG = sys.argv[2]
 class Refused:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in HEAVY:
-            raise AssertionError(f"{name} is imported")
+            raise ModuleNotFoundError(f"{name} is imported", name=name)
 
 
 sys.meta_path.insert(0, Refused())
@@ -28,12 +28,12 @@ import lkge
 from lkge.cli import app
 
 
-def ran(*words):
-    with contextlib.redirect_stdout(io.StringIO()) as shown:
+def ran(*words, code=0):
+    with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.redirect_stderr(shown):
         try:
             app(words, prog_name="lkge")
         except SystemExit as end:
-            assert end.code == 0, (words, end.code)
+            assert end.code == code, (words, end.code, shown.getvalue())
     return shown.getvalue()
 
 
@@ -62,6 +62,7 @@ for words in (
     ["methods", "show", "evergreen"],
 ):
     assert ran(*words), words
+assert "pip install 'lkge[serve]'" in ran("serve", KG, code=2)
 print(json.dumps(found))
 """
 HEAVY = ("torch", "numba", "llvmlite", "scipy", "pandas", "matplotlib", "fastapi", "uvicorn")
