@@ -65,7 +65,10 @@ for words in (
 assert "pip install 'lkge[serve]'" in ran("serve", KG, code=2)
 print(json.dumps(found))
 """
-HEAVY = ("torch", "numba", "llvmlite", "scipy", "pandas", "matplotlib", "fastapi", "uvicorn")
+HEAVY = (
+    *("torch", "numba", "llvmlite", "scipy", "pandas", "matplotlib", "fastapi", "uvicorn"),
+    *("pyarrow", "pyoxigraph", "safetensors", "jinja2"),
+)
 
 
 def test_a_graph_is_opened_and_asked_where_heavy_packages_cannot_be_imported(
