@@ -28,6 +28,7 @@ PUBLIC = {
     "load",
     "open",
     "opened",
+    "preview",
     "resume",
     "run",
 }

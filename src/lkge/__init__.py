@@ -50,6 +50,7 @@ __all__ = [
     "load",
     "open",
     "opened",
+    "preview",
     "resume",
     "run",
 ]
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from lkge.data.catalog import load
     from lkge.data.snapshots import GrowingGraph, Snapshot
     from lkge.evaluation.results import Results
-    from lkge.living import init, open
+    from lkge.living import init, open, preview
     from lkge.store.graph import LivingGraph
 else:
     _HOMES = {
@@ -75,6 +76,7 @@ else:
         "open": "lkge.living",
         "opened": "lkge.api",
         "resume": "lkge.api",
+        "preview": "lkge.living",
         "run": "lkge.api",
     }
 

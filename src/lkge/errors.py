@@ -53,6 +53,10 @@ class DamageWarning(UserWarning):
     """The newest version of a living graph is damaged, and an older one is used."""
 
 
+class DataWarning(UserWarning):
+    """Some of the given facts were left out: literals, blank nodes, repeats."""
+
+
 class LearningFailed(RunError):
     """Training came to values that are no numbers: other settings are needed, or other facts."""
 

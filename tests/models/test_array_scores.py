@@ -11,7 +11,7 @@ from lkge.data.known_facts import KnownFacts
 from lkge.errors import UnknownName
 from lkge.models import array_scores
 from lkge.models.array_predictor import ArrayPredictor
-from lkge.models.array_scores import ARRAY_SCORES, array_score_named
+from lkge.models.array_scores import ARRAY_SCORES, array_score_named, exact_cosines
 from lkge.models.predictor import TablePredictor, View
 from lkge.models.scores import SCORES, score_named
 
@@ -46,7 +46,6 @@ def test_the_scores_are_those_of_torch(
         np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=2e-6)
     one = arrays.candidate_scores(3, 0)
     np.testing.assert_allclose(one, arrays.query_scores(FACTS)[1], rtol=1e-5, atol=1e-6)
-    assert arrays.is_product == tensors.is_product
 
 
 def test_an_unknown_score_is_named() -> None:
@@ -61,3 +60,19 @@ def test_it_ranks_as_tensors_do(name: str) -> None:
     views = [View(6, 0), View(5, 0)]
     given, wanted = (each.ranks(FACTS, views, known) for each in (arrays, tensors))
     np.testing.assert_array_equal(given, wanted)
+
+
+@EVERY_SCORE
+def test_its_best_answers_are_those_of_tensors(name: str) -> None:
+    left = np.array([True, True, False, True, True, True])
+    for ask in ("best", "nearest"):
+        query = (3, 0) if ask == "best" else (3,)
+        given, wanted = (getattr(each, ask)(*query, 4, left) for each in predictors(name)[::-1])
+        np.testing.assert_array_equal(given.places, wanted.places)
+        np.testing.assert_allclose(given.scores, wanted.scores, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_of_zeros_has_cosines_of_zero() -> None:
+    rows = np.array([[0, 0], [1, 2]], np.float32)
+    for query in rows:
+        assert exact_cosines(query, rows)[0] == 0

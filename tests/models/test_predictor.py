@@ -18,8 +18,9 @@ from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
+from lkge.models.best import best_first
 from lkge.models.parameters import Parameters
-from lkge.models.predictor import RelationPredictor, TablePredictor, View, best_first
+from lkge.models.predictor import RelationPredictor, TablePredictor, View
 from lkge.models.scores import SCORES, Score, TransE, score_named
 
 EVERY_SCORE = pytest.mark.parametrize("score", [score_named(n) for n in SCORES], ids=list(SCORES))

@@ -38,7 +38,6 @@ def test_one_that_asks_often_has_them_in_a_graph_that_is_not_small(
     reader: Reader, monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:
     monkeypatch.setattr(reading, "SMALL", 1 << 20 if small else 1)
-    monkeypatch.setattr(ArrayPredictor, "is_product", False)
     reader.use_kernels()
     assert isinstance(reader.predictor, ArrayPredictor if small else TablePredictor)
 

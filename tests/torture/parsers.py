@@ -32,7 +32,20 @@ from lkge.store.records import Manifest, Root, read_record
 from lkge.store.skipped import SkippedBatches
 from lkge.store.tags import Tags
 
-SHARES = {".tsv": 28, ".csv": 24, ".nt": 16, ".ttl": 8, ".parquet": 4, ".toml": 6, ".json": 14}
+SHARES = {
+    ".tsv": 24,
+    ".csv": 20,
+    ".jsonl": 8,
+    ".parquet": 4,
+    ".nt": 8,
+    ".nq": 4,
+    ".ttl": 4,
+    ".trig": 4,
+    ".rdf": 6,
+    ".jsonld": 4,
+    ".toml": 4,
+    ".json": 10,
+}
 """Parts of all inputs."""
 DAMAGED = 0.35
 """Share of the documents that are damaged."""

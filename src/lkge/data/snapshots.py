@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from lkge.data.columns import GivenColumns
 from lkge.data.fact_list import FactList
 from lkge.data.rows import html_table
 from lkge.data.vocabulary import Vocabulary
@@ -78,6 +80,31 @@ class GrowingGraph:
     vocabulary: Vocabulary
     snapshots: tuple[Snapshot, ...]
     warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_facts(
+        cls,
+        facts: Any,
+        *,
+        growth: Literal["entity", "relation", "fact", "hybrid"] = "fact",
+        snapshots: int = 1,
+        seed: int = 0,
+        name: str = "facts",
+        columns: GivenColumns = None,
+        format: str | None = None,
+    ) -> "GrowingGraph":
+        """A graph from facts of any source (`lkge.data.sources`), cut into snapshots that grow
+        evenly in `growth`; of each snapshot three fifths are for training."""
+        from lkge.data.growth import build_growing_graph
+        from lkge.data.sources import read_source
+
+        parts = read_source(facts, columns, format)
+        whole = FactList.joined(parts)
+        graph = build_growing_graph(
+            *whole.columns, growth=growth, snapshots=snapshots, seed=seed, name=name
+        )
+        warnings = tuple(text for part in parts for text in part.warnings)
+        return replace(graph, warnings=(*warnings, *graph.warnings))
 
     def __len__(self) -> int:
         return len(self.snapshots)

@@ -6,10 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from lkge.data.array_types import Doubles, Floats
+from lkge.data.array_types import Doubles, Flags, Floats
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
-from lkge.models.array_scores import ArrayScore
+from lkge.models.array_scores import ArrayScore, exact_cosines, exact_products
+from lkge.models.best import Best, best_of
 from lkge.models.predictor import Predictor, TablePredictor, View
 
 
@@ -22,15 +23,20 @@ class ArrayPredictor(Predictor):
     relation: Floats
     score: ArrayScore
 
-    @property
-    def is_product(self) -> bool:
-        return self.score.is_bilinear
-
     def tables(self) -> tuple[Floats, Floats]:
         return self.entity, self.relation
 
     def ranks(self, facts: Facts, views: Sequence[View], answers: KnownFacts) -> Doubles:
         return self._in_torch.ranks(facts, views, answers)
+
+    def best(self, subject: int, relation: int, k: int, left: Flags) -> Best:
+        query = self._composed(np.array([[subject, relation, 0]], dtype=np.int32))
+        if not self.score.is_bilinear:
+            return best_of(self.score.candidates(query, self.entity)[0], k, left)
+        return best_of(exact_products(query[0], self.entity), k, left)
+
+    def nearest(self, entity: int, k: int, left: Flags) -> Best:
+        return best_of(exact_cosines(self.entity[entity], self.entity), k, left)
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
         scores: Floats = self.query_scores(np.array([[subject, relation]], dtype=np.int32))[0]

@@ -1,12 +1,12 @@
 """The scores over arrays, for answers without torch: the twins of those in `lkge.models.scores`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from lkge.data.array_types import Floats
+from lkge.data.array_types import Doubles, Floats
 from lkge.errors import UnknownName
 
 BLOCK = 1 << 16
@@ -121,6 +121,33 @@ def array_score_named(name: str) -> ArrayScore:
     if name not in ARRAY_SCORES:
         raise UnknownName("score", name, ARRAY_SCORES)
     return ARRAY_SCORES[name]
+
+
+def exact_products(query: Floats, rows: Floats) -> Floats:
+    """q·x for each row x (n, d), rounded once: equal rows have equal scores wherever they stand."""
+    wide = query.astype(np.float64)
+    return _by_blocks(rows, lambda part: part @ wide)
+
+
+def exact_cosines(query: Floats, rows: Floats) -> Floats:
+    """q·x / (‖q‖‖x‖) for each row x (n, d), rounded once; 0 where a length is 0."""
+    wide = query.astype(np.float64)
+
+    def cosines(part: Doubles) -> Doubles:
+        lengths = np.linalg.norm(part, axis=1) * np.linalg.norm(wide)
+        with np.errstate(invalid="ignore"):
+            found: Doubles = np.where(lengths == 0, 0, part @ wide / np.where(lengths, lengths, 1))
+        return found
+
+    return _by_blocks(rows, cosines)
+
+
+def _by_blocks(rows: Floats, function: Callable[[Doubles], Doubles]) -> Floats:
+    """`function` of the rows as doubles, a block at a time, (n,)."""
+    found = np.empty(len(rows), np.float32)
+    for part in _blocks(rows):
+        found[part] = function(rows[part].astype(np.float64))
+    return found
 
 
 def _products(x: Floats, y: Floats) -> Floats:

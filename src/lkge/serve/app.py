@@ -9,7 +9,17 @@ from pydantic.json_schema import models_json_schema
 from starlette import responses, staticfiles
 
 import lkge
-from lkge.serve import auth, conditional, documentation, errors, learner, origin, reading, routes
+from lkge.serve import (
+    auth,
+    conditional,
+    documentation,
+    errors,
+    files,
+    learner,
+    origin,
+    reading,
+    routes,
+)
 from lkge.serve import limits as limits_
 from lkge.serve.metrics import RequestMetrics
 from lkge.serve.service import Service
@@ -64,7 +74,8 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
-    for router in (routes.query, reading.router, routes.browse, routes.jobs, routes.ingest):
+    routers = (routes.query, reading.router, routes.browse, routes.jobs, routes.ingest)
+    for router in (*routers, files.router):
         app.include_router(router)
     app.add_api_route("/", _page, include_in_schema=False, dependencies=[auth.READ])
     app.add_api_route("/docs", _docs, include_in_schema=False, dependencies=[auth.READ])

@@ -1,6 +1,6 @@
 """ETags: an answer that depends on the version and the request alone has one of the version.
 
-They are weak: the last digits of a score depend on the queries that are answered beside it.
+They are weak: they say that the answers are the same, not their bytes.
 """
 
 import hashlib

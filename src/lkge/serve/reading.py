@@ -87,16 +87,19 @@ async def _answers(service: Service, queries: list[requests.Query]) -> AsyncIter
 def _text(queries: list[requests.Query], reader: Reader) -> str:
     """The lines of some queries."""
     lines = []
-    for found in reader.predict_each([query.arguments() for query in queries]):
+    for query in queries:
         answer: BaseModel
-        if isinstance(found, DataError):
-            answer = to_problem(found).problem
-        else:
+        try:
             answer = responses.Predictions(
                 version=reader.version,
                 calibrated=reader.calibration.is_known,
-                answers=[responses.Prediction(**each._asdict()) for each in found],
+                answers=[
+                    responses.Prediction(**each._asdict())
+                    for each in reader.predict(**query.arguments())
+                ],
             )
+        except DataError as error:
+            answer = to_problem(error).problem
         lines.append(answer.model_dump_json(exclude_none=True) + "\n")
     return "".join(lines)
 

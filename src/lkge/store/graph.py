@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lkge.config import RunConfig
-from lkge.data.facts import read_facts
-from lkge.data.formats import Triple
+from lkge.data.columns import GivenColumns
 from lkge.data.rows import SHOWN, Row, Rows, html_table
+from lkge.data.sources import Source, joined, read_source
 from lkge.errors import DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
@@ -27,6 +27,7 @@ from lkge.store.export import export
 from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.locks import writing
+from lkge.store.preview import Preview, preview
 from lkge.store.queue import QueuedBatch, damaged_batches, queue, restore, set_aside
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import (
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from lkge.store.update import Update
     from lkge.training.checkpoint import Checkpoints
 
-Source = Iterable[Triple] | Path | str
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -229,28 +229,39 @@ class LivingGraph:
         *,
         retract: Source = (),
         valid: float | None = None,
+        columns: GivenColumns = None,
+        format: str | None = None,
         source: str = "python",
         consolidate: bool = True,
         listener: Listener = by_default,
     ) -> VersionRecord:
         """Learn new facts, and forget those that no longer hold; the line of the log.
 
-        Both are triples of names, or a file of facts. They are on the disk before learning begins;
-        if it is interrupted, the next `add` or `learn_waiting` learns them first. If nothing is
-        new, no version is published: the record has the kind "nothing", the number of the current
-        version, and a warning that says so. If a consolidation is due afterwards, it follows,
-        unless `consolidate` is false: then `consolidate()` or the next `add` does it.
+        Both are triples of names, files or folders of facts, or an object such as a data frame
+        (`lkge.data.sources`); `columns` and `format` are as for `lkge.preview`. They are on the
+        disk before learning begins; if it is interrupted, the next `add` or `learn_waiting` learns
+        them first. If nothing is new, no version is published: the record has the kind "nothing",
+        the number of the current version, and a warning that says so. If a consolidation is due
+        afterwards, it follows, unless `consolidate` is false: then `consolidate()` or the next
+        `add` does it.
         """
+        added, gone = joined(facts, columns, format), joined(retract, columns, format)
         with writing(self.store, "add", listener):
             self.store.tidy()
             self.store.next_version()  # facts that could not be learned now are not taken in
             share = self.store_config.hold_out_fraction if valid is None else valid
-            batch = accept(self.store, _triples(facts), _triples(retract), share, source)
+            batch = accept(self.store, added, gone, share, source)
             records = self._learn_waiting(listener, consolidate)
         record = next(record for record in records if record.batch == batch.number)
         if record.kind == FAILED:
             raise LearningFailed(record.warnings[0])
         return record
+
+    def preview(
+        self, facts: Source, *, columns: GivenColumns = None, format: str | None = None
+    ) -> Preview:
+        """What `add` would find in these facts, and what of it is new; nothing is changed."""
+        return preview(read_source(facts, columns, format), self.reader)
 
     @_heard
     def learn_waiting(self, listener: Listener = by_default) -> list[VersionRecord]:
@@ -552,11 +563,6 @@ def create(
     config = initial.config.to_dict()
     Store.create(folder, config, options, initial.files(), initial.manifest())
     return LivingGraph(folder, store_config=store_config)
-
-
-def _triples(source: Source) -> Iterable[Triple]:
-    """Facts by name, read if they are in a file."""
-    return read_facts(source).encoded if isinstance(source, (str, Path)) else source
 
 
 def _publish_again(

@@ -25,7 +25,7 @@ from lkge.data.vocabulary import require_text
 from lkge.errors import DamagedFile, DataError
 from lkge.models.array_predictor import ArrayPredictor
 from lkge.models.array_scores import array_score_named
-from lkge.models.predictor import Predictor, TablePredictor, best_first, require_count
+from lkge.models.predictor import Predictor, TablePredictor, require_count
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.arrays import Array
@@ -44,18 +44,12 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 
-EPSILON = 1e-8
-"""The least product of two lengths that a cosine is divided by."""
-
-QUERIES_AT_ONCE = 8
-"""In one pass over the tables. With a million entities a pass for eight queries takes less than
-twice as long as one for a single query."""
 LARGE = 1 << 24
 """Numbers in the table of entities from which the kernels of torch and numba answer. Loading them
 takes a second, and below it they would hardly gain any."""
 SMALL = 1 << 20
-"""The same up to which one that asks often does without them: a query of distances then takes a
-millisecond at most."""
+"""The same up to which one that asks often does without them: a query then takes two milliseconds
+at most."""
 
 
 class Prediction(NamedTuple):
@@ -241,64 +235,20 @@ class Reader:
         """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
         `in_range` only entities that a known fact of the relation has in the same place."""
         query = self._query(subject, relation, object)
-        scores = self.predictor.candidate_scores(*query)
-        return self._best_answers(query, scores, k, new_only, in_range)
-
-    def predict_each(
-        self, queries: Sequence[Mapping[str, Any]]
-    ) -> list[list[Prediction] | DataError]:
-        """`predict` of several queries, given by its arguments; the error of a query in place of
-        its answers. One pass over the tables scores several queries where that is faster; then the
-        last digits of a score depend on the other queries."""
-        found: list[list[Prediction] | DataError] = []
-        for start in range(0, len(queries), self.queries_at_once):
-            found += self._answered(queries[start : start + self.queries_at_once])
-        return found
-
-    @property
-    def queries_at_once(self) -> int:
-        """How many queries are scored in one pass over the tables: several by a matrix product."""
-        return QUERIES_AT_ONCE if self.predictor.is_product else 1
-
-    def _answered(self, queries: Sequence[Mapping[str, Any]]) -> list[list[Prediction] | DataError]:
-        found: list[list[Prediction] | DataError] = []
-        asked: list[tuple[int, tuple[int, int], dict[str, Any]]] = []
-        for place, query in enumerate(queries):
-            names, options = split_query(query)
-            try:
-                asked.append((place, self._query(*names), options))
-                found.append([])
-            except DataError as error:
-                found.append(error)
-        ids = np.array([(*pair, 0) for _, pair, _ in asked], dtype=np.int32).reshape(-1, 3)
-        scores = self.predictor.query_scores(ids) if asked else ()
-        for (place, pair, options), row in zip(asked, scores, strict=True):
-            found[place] = self._best_answers(pair, row, **options)
-        return found
-
-    def _best_answers(
-        self,
-        query: tuple[int, int],
-        scores: NDArray[np.float32],
-        k: int = 10,
-        new_only: bool = False,
-        in_range: bool = False,
-    ) -> list[Prediction]:
-        """The best answers by the scores of all entities."""
         require_count(k)
-        scores = self._finite(scores)
         known = self.answers.of(*query, self.version)
-        left = np.ones(len(scores), np.bool_)
+        left = np.ones(self.num_entities, np.bool_)
         if in_range:
             left[:] = False
             left[self._judge.range_of(query[1])] = True
         if new_only:
             left[known] = False
         left[self.removed] = False
-        best = best_first(np.where(left, scores, -np.inf), min(k, int(left.sum())))
-        judged = self._judge.judged(query, scores, best, known)
-        columns = (scores[best].tolist(), *(column.tolist() for column in judged))
-        names = self.names.entity_table.names(best)
+        best = self.predictor.best(*query, k, left)
+        self._finite(best.list)
+        judged = self._judge.judged(query, best.list, best.places, best.scores, known)
+        columns = (best.scores.tolist(), *(column.tolist() for column in judged))
+        names = self.names.entity_table.names(best.places)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
 
     @names_damage
@@ -306,14 +256,13 @@ class Reader:
         """The k entities with the greatest cosine similarity of rows."""
         require_count(k)
         number = self.names.entity_id(entity)
-        table, lengths = self._table, self._lengths
-        products = lengths * lengths[number]
-        with np.errstate(invalid="ignore"):
-            cosines = self._finite(table @ table[number] / np.maximum(products, EPSILON))
-        cosines[number] = cosines[self.removed] = -np.inf
-        best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
-        found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
-        return [Similar(*each) for each in found]
+        left = np.ones(self.num_entities, np.bool_)
+        left[number] = left[self.removed] = False
+        self._require_rows()
+        best = self.predictor.nearest(number, k, left)
+        self._finite(best.list)
+        names = self.names.entity_table.names(best.places)
+        return [Similar(*each) for each in zip(names, best.scores.tolist(), strict=True)]
 
     @names_damage
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
@@ -388,7 +337,7 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        return self._finite(self._table[ids])
+        return self._finite(self._require_rows()[ids])
 
     def _finite(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
         """These numbers; DamagedFile if one of them is no finite number."""
@@ -400,9 +349,8 @@ class Reader:
             )
         return numbers
 
-    @property
-    def _table(self) -> Floats:
-        """The row of each entity, (n, d)."""
+    def _require_rows(self) -> Floats:
+        """The row of each entity, (n, d); DataError if entities have none."""
         tables = self.predictor.tables()
         if tables is None:
             raise DataError(
@@ -410,12 +358,6 @@ class Reader:
                 "ask a graph that another method learns"
             )
         return tables[0]
-
-    @cached_property
-    def _lengths(self) -> Floats:
-        """‖x‖₂ of each row, (n,)."""
-        lengths: Floats = np.sqrt(np.einsum("nd,nd->n", self._table, self._table))
-        return lengths
 
     def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
         """The entity of the query, and the relation or its inverse."""
@@ -427,11 +369,11 @@ class Reader:
         return self.names.entity_id(str(object_)), inverse_of(number)
 
     def use_kernels(self) -> None:
-        """Answer by the kernels of torch and numba from now on if that is much faster, as it is for
-        the distances in a graph that is not small; for who asks often."""
-        tables, predictor = self.inference_arrays, self.predictor
+        """Answer by the kernels of torch and numba from now on if the graph is not small; for who
+        asks often."""
+        tables = self.inference_arrays
         many = bool(tables) and tables[ENTITY].size >= SMALL
-        if many and not predictor.is_product and find_spec("torch") is not None:
+        if many and find_spec("torch") is not None:
             self.predictor = self.torch_predictor
 
     def _predictor(self) -> Predictor:
@@ -474,15 +416,6 @@ class Reader:
             require_fit(fits, f"{count} ids have no table {name!r} of as many rows")
         same = tables[ENTITY].shape[1] == tables[RELATION].shape[1]
         require_fit(same or not self.num_relations, "tables of entities and relations differ")
-
-
-def split_query(
-    query: Mapping[str, Any],
-) -> tuple[tuple[str | None, str, str | None], dict[str, Any]]:
-    """(subject, relation, object) and the other arguments of `Reader.predict`."""
-    options = dict(query)
-    subject, relation = options.pop("subject", None), options.pop("relation")
-    return (subject, relation, options.pop("object", None)), options
 
 
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
