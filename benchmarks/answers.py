@@ -31,10 +31,11 @@ import torch
 from rich.console import Console
 
 from lkge.api import load, run
-from lkge.backends.torch_search import Best, Search, best_of
+from lkge.backends.torch_search import Search
 from lkge.configure import configure
 from lkge.data.files import write_text_atomically
 from lkge.data.names import MappedNames
+from lkge.models.best import Best, best_of
 from lkge.models.model import xavier_parameters
 from lkge.models.parameters import Parameters
 from lkge.models.predictor import TablePredictor

@@ -15,8 +15,9 @@ from tests.backends.made import NUMBA, TORCH
 from lkge.backends import implementation
 from lkge.backends.numba import search as kernels
 from lkge.backends.numba.search import ByteQuery, ByteRows, ByteSearch
-from lkge.backends.torch_search import LISTED, Best, Search
-from lkge.models.parameters import Flags, Floats
+from lkge.backends.torch_search import Search
+from lkge.data.array_types import Flags, Floats
+from lkge.models.best import LISTED, Best
 from lkge.models.scores import SCORES, score_named
 
 DISTMULT = score_named("distmult")

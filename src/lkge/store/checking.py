@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lkge.data.files import LEFTOVER
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames, require_fit, stored_array
+from lkge.data.reading import read_regular
 from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
 from lkge.store import log, versions
 from lkge.store.array_files import ArrayFile
@@ -226,7 +227,8 @@ def broken(path: Path, kind: str, file: File, old: bool = False) -> str | None:
             wrong = "truncated" if size < file.bytes else "too long"
             return f"{wrong}: {size} of {file.bytes} bytes"
         if kind == BATCH:
-            same = hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
+            content = read_regular(path, file.bytes, follow=False)
+            same = hashlib.sha256(content).hexdigest() == file.sha256
             return None if same else "its digest differs"
         ArrayFile(path, file, old=old).verify()
     except FileNotFoundError:

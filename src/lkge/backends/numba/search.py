@@ -25,8 +25,9 @@ from torch import Tensor
 from lkge.backends.numba.distance import l2, wide_dot
 from lkge.backends.numba.jit import inlined, serial
 from lkge.backends.torch_backend import TorchBackend
-from lkge.backends.torch_search import LISTED, Best, Search, best_of
-from lkge.models.parameters import Doubles, Flags, Floats, Places
+from lkge.backends.torch_search import Search
+from lkge.data.array_types import Doubles, Flags, Floats, Places
+from lkge.models.best import LISTED, Best, best_of
 from lkge.models.scores import Score
 
 BLOCK = 256
