@@ -31,10 +31,11 @@ import torch
 from rich.console import Console
 
 from lkge.api import load, run
-from lkge.backends.torch_search import Best, Search, best_of
+from lkge.backends.torch_search import Search
 from lkge.configure import configure
 from lkge.data.files import write_text_atomically
 from lkge.data.names import MappedNames
+from lkge.models.best import Best, best_of
 from lkge.models.model import xavier_parameters
 from lkge.models.parameters import Parameters
 from lkge.models.predictor import TablePredictor
@@ -278,7 +279,8 @@ def _markdown(found: Sequence[Answers], options: argparse.Namespace) -> str:
         f"{' --random' if options.random else ''}`, lkge {code_of(made)}, {machine_of(made)}"
         f"{_faiss_version()}.",
         "",
-        f"Rows are {'random' if options.random else trained}. One thread, k = {K}. `predict` and "
+        f"Rows are {'random' if options.random else trained}. {options.queries} queries, one at a "
+        f"time on one thread, k = {K}. `predict` and "
         "`similar` are those of a living graph, with names and plausibility. The others find "
         "places and scores only.",
         "",

@@ -30,8 +30,7 @@ class UnknownName(DataError):
         self.name = name
         names = list(known)
         self.nearest = [names[at] for at in most_similar(name, list(map(str.casefold, names)))]
-        hint = f" Did you mean {', '.join(map(repr, self.nearest))}?" if self.nearest else ""
-        super().__init__(f"there is no {kind} named {name!r}.{hint}")
+        super().__init__(f"there is no {kind} named {name!r}.{did_you_mean(self.nearest)}")
 
 
 class SettingsError(LkgeError):
@@ -64,6 +63,11 @@ class LearningFailed(RunError):
 
 class StoreLocked(RunError):
     """Another process is writing to a living graph; the message names it."""
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """A question after these names, behind a full stop; nothing without names."""
+    return f" Did you mean {', '.join(map(repr, names))}?" if names else ""
 
 
 def most_similar(name: str, known: Sequence[str] | Sequence[bytes]) -> list[int]:

@@ -5,14 +5,16 @@ kg.add([("Ada", "knows", "Charles"), …])
 kg.predict(subject="Ada", relation="knows", k=5)
 """
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lkge.api import CONFIG, MODEL, TABLES, load
 from lkge.config import RunConfig
 from lkge.configure import configure, for_living, read_toml
+from lkge.data.checked_json import read_checked_json
 from lkge.data.columns import GivenColumns
 from lkge.data.fact_list import FactList
 from lkge.data.names import MappedNames
@@ -22,13 +24,13 @@ from lkge.data.vocabulary import Vocabulary
 from lkge.errors import DataError, RunError, SettingsError
 from lkge.sizing import Size
 from lkge.store.graph import LivingGraph, create
-from lkge.store.initial import InitialVersion
 from lkge.store.preview import Preview
 from lkge.store.preview import preview as previewed
 from lkge.store.records import Options, StoreConfig
 from lkge.store.retention import require_retention
-from lkge.training.checkpoint import read_checked_json, read_tensors
-from lkge.training.trainer import learned_tensors, restored
+
+if TYPE_CHECKING:
+    from lkge.store.initial import InitialVersion
 
 SHAPE = ("method.name", "model.score", "model.dim", "method.components")
 """The settings that what was learned depends on for its shape."""
@@ -68,6 +70,8 @@ def init(
     answers are not kept: then nothing marks or leaves out what is known already. `data` is where
     the dataset of a run may be found.
     """
+    from lkge.store.initial import InitialVersion
+
     require_retention(keep, keep_days)
     options = Options(keep, known, keep_days)
     first = FactList.of(joined(() if facts is None else facts, columns, format))
@@ -101,6 +105,11 @@ def preview(facts: Source, *, columns: GivenColumns = None, format: str | None =
 
 def of_run(run: Path, data: Path | None, changes: dict[str, Any], known: bool) -> InitialVersion:
     """What a finished run has learned. Its dataset is looked up for the known answers alone."""
+    from lkge.api import CONFIG, MODEL, TABLES
+    from lkge.store.initial import InitialVersion
+    from lkge.training.checkpoint import read_tensors
+    from lkge.training.trainer import learned_tensors, restored
+
     if not (run / MODEL).is_file():
         raise RunError(f"{run}: not a finished run: it has no {MODEL}; finish it or name another")
     config = read_toml(run / CONFIG)
@@ -140,6 +149,8 @@ def _refuse_another_shape(config: RunConfig, changes: dict[str, Any]) -> None:
 
 def _facts(dataset: str, data: Path | None, vocabulary: Vocabulary) -> tuple[Facts, int]:
     """All facts of a run's dataset, and how many snapshots it has."""
+    from lkge.data.catalog import load
+
     remedy = "say where it is with --data, or begin without known answers: --no-known"
     try:
         graph = load(dataset, data)

@@ -37,6 +37,9 @@ WITH_INPUT = [
     ("GET", "/versions"),
     ("GET", "/jobs/{number}"),
 ]
+EITHER = [("GET", "/predict")]
+"""A URL cannot say that just one of two parameters must be given."""
+LINES = [("POST", "/predict/lines")]
 OF_FILES = ("/facts/preview", "/facts/file")
 """The schema does not say which bytes are a file of facts."""
 WITHOUT_INPUT = [("GET", "/health"), ("GET", "/metrics"), ("GET", "/jobs"), ("POST", "/relearn")]
@@ -69,7 +72,7 @@ def test_what_is_right_is_answered(schema: Any, method: str, path: str, data: An
     data.draw(strategy).call_and_validate(headers=BEARER, excluded_checks=excluded)
 
 
-@pytest.mark.parametrize(("method", "path"), WITH_INPUT)
+@pytest.mark.parametrize(("method", "path"), [*WITH_INPUT, *EITHER])
 @bounded
 @given(data=st.data())
 def test_what_is_wrong_is_refused(schema: Any, method: str, path: str, data: Any) -> None:
@@ -80,7 +83,7 @@ def test_what_is_wrong_is_refused(schema: Any, method: str, path: str, data: Any
 def test_every_operation_is_among_them(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     found = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    assert found == {*WITH_INPUT, *WITHOUT_INPUT, *STREAMS}
+    assert found == {*WITH_INPUT, *EITHER, *LINES, *WITHOUT_INPUT, *STREAMS}
 
 
 def test_every_operation_explains_itself(client: TestClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import shutil
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from fastapi.testclient import TestClient
 from tests.serve.helpers import (
     BEARER,
@@ -190,8 +190,8 @@ class TestUnsoundTables:
 
     @staticmethod
     def unsound(predictor: Any, rows: slice, value: float) -> Any:
-        table = predictor.entity.clone()
-        table[rows] = torch.tensor(value)
+        table = copy.deepcopy(predictor.entity)
+        table[rows] = value
         return dataclasses.replace(predictor, entity=table)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])

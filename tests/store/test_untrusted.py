@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import lkge
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.data.files import remove
 from lkge.errors import DamagedFile, NewerFormat, RunError
 from lkge.store.backup import backup
@@ -14,7 +15,6 @@ from lkge.store.graph import LivingGraph
 from lkge.store.records import FORMAT
 from lkge.store.repairing import repair
 from lkge.store.versions import OWN_FILES, OWN_FOLDERS, Store
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 FACTS = [(f"n{n}", "r", f"n{n * n % 17}") for n in range(60)]
 QUICK = {"dim": 8, "max_epochs": 2, "backend": "torch"}

@@ -18,13 +18,13 @@ from tests.store.made import (
     manifest_of,
 )
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.errors import DamagedFile, RunError
 from lkge.store import log
 from lkge.store.array_files import ArrayFile, mapped
 from lkge.store.inbox import waiting
 from lkge.store.records import INIT, ROLLBACK, Options
 from lkge.store.versions import BATCH, KNOWN, MODEL, STORE, Store
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 
 def names_in(folder: Path) -> list[str]:

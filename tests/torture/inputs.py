@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lkge.configure import PRESETS, configure
+from lkge.data.checked_json import CHECKSUM, _digest
 from lkge.store.records import FORMAT
-from lkge.training.checkpoint import CHECKSUM, _digest
 
 Triple = tuple[str, str, str]
 LETTERS = (

@@ -23,6 +23,7 @@ from pathlib import Path
 from tests.torture.inputs import FACT_FILES, Source, record, settings
 
 from lkge.configure import changes_in, read_toml
+from lkge.data.checked_json import CHECKSUM, read_json
 from lkge.data.facts import read_facts
 from lkge.errors import LkgeError
 from lkge.living import init
@@ -30,7 +31,6 @@ from lkge.store.inbox import FactBatch, accept
 from lkge.store.records import Manifest, Root, read_record
 from lkge.store.skipped import SkippedBatches
 from lkge.store.tags import Tags
-from lkge.training.checkpoint import CHECKSUM, read_json
 
 SHARES = {
     ".tsv": 24,

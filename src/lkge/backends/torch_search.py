@@ -5,29 +5,19 @@ scores wherever they stand.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lkge.backends.torch_backend import TorchBackend
-from lkge.models.parameters import Flags, Floats, Places, host
+from lkge.data.array_types import Flags, Floats
+from lkge.models.best import Best, best_of
+from lkge.models.parameters import host
 from lkge.models.scores import Score
 
-LISTED = 64
 ROWS = 1 << 16
 """Rows that are multiplied at a time, so that few are in memory as doubles."""
-
-
-class Best(NamedTuple):
-    """The best candidates (k,), best first, and of equal ones the first first; their scores (k,);
-    and the list of all scores (n,), in which those below the `LISTED` best may be estimates. The
-    list is the same whatever k and the candidates are."""
-
-    places: Places
-    scores: Floats
-    list: Floats
 
 
 class Search:
@@ -63,20 +53,6 @@ class Search:
     def _wide_rows(self) -> Iterator[Tensor]:
         for start in range(0, len(self.entity), ROWS):
             yield _wide(self.entity[start : start + ROWS])
-
-
-def best_of(scores: Floats, k: int, left: Flags) -> Best:
-    """The best of the entities that are left, by the scores of all."""
-    places = best_first(np.where(left, scores, -np.inf), min(k, int(np.count_nonzero(left))))
-    return Best(places, scores[places], scores)
-
-
-def best_first(scores: Floats, k: int) -> Places:
-    """The places of the k highest scores, best first; of equal ones, the first comes first."""
-    k = min(k, len(scores))
-    worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf
-    places = np.flatnonzero(scores >= worst)
-    return places[np.argsort(-scores[places], kind="stable")][:k]
 
 
 def _wide(rows: Tensor) -> Tensor:

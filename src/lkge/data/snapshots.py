@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lkge.data.columns import GivenColumns
 from lkge.data.fact_list import FactList
+from lkge.data.rows import html_table
 from lkge.data.vocabulary import Vocabulary
 
 Facts = npt.NDArray[np.int32]
@@ -61,12 +62,17 @@ class Snapshot:
     num_relations: int
 
     @property
+    def parts(self) -> tuple[Facts, Facts, Facts]:
+        """The facts to train on, to validate and to test with."""
+        return self.train, self.valid, self.test
+
+    @property
     def num_facts(self) -> int:
         """The number of new facts in all three splits."""
-        return len(self.train) + len(self.valid) + len(self.test)
+        return sum(map(len, self.parts))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GrowingGraph:
     """Snapshots with a common vocabulary, and the warnings of the reader."""
 
@@ -102,6 +108,25 @@ class GrowingGraph:
 
     def __len__(self) -> int:
         return len(self.snapshots)
+
+    def __repr__(self) -> str:
+        return f"<GrowingGraph {self.name}: {self._sizes()}>"
+
+    def _sizes(self) -> str:
+        facts, last = sum(each.num_facts for each in self.snapshots), self.snapshots[-1:]
+        entities, relations = (last[0].num_entities, last[0].num_relations) if last else (0, 0)
+        return (
+            f"{len(self.snapshots):,} snapshots, {entities:,} entities, {relations:,} relations, "
+            f"{facts:,} facts"
+        )
+
+    def _repr_html_(self) -> str:
+        columns = ("snapshot", "entities", "relations", "train", "valid", "test")
+        rows = [
+            (each.index + 1, each.num_entities, each.num_relations, *map(len, each.parts))
+            for each in self.snapshots
+        ]
+        return html_table(f"{self.name}: {self._sizes()}", columns, rows)
 
     def digest(self) -> str:
         """SHA-256 of all names and all facts, in their order."""

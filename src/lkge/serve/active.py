@@ -72,8 +72,13 @@ class ActiveVersion:
 
     async def query(self, task: Callable[[Reader], T]) -> tuple[int, T]:
         """The active version, and the result of a task on it in the compute threads."""
-        reader, loop = self.reader, asyncio.get_running_loop()
-        return reader.version, await loop.run_in_executor(self._compute_pool, task, reader)
+        reader = self.reader
+        return reader.version, await self.compute(reader, task)
+
+    async def compute(self, reader: Reader, task: Callable[[Reader], T]) -> T:
+        """The result of a task on some version in the compute threads."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._compute_pool, task, reader)
 
     async def use_disk(self, task: Callable[[], T]) -> T:
         """Run a task that reads the store in a thread of its own; a RunError if the folder is not
@@ -114,6 +119,7 @@ class ActiveVersion:
     def _open_newest(self) -> tuple[Reader, Quality]:
         """The newest version, and the verdict on it."""
         reader = open_reader(self._store, to_answer=True)
+        reader.use_kernels()
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:
             reader.predict(subject=entities[0], relation=relations[0], k=1)

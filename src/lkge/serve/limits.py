@@ -16,6 +16,7 @@ MAX_WHERE = 10  # conditions on the answers to one query
 MAX_REASONS = 100  # known facts of one explanation
 MAX_SUGGESTED_SCORES = 10**7  # scores for one request of suggestions, about
 MAX_LABELS = 10_000  # labels to set in one request
+MAX_LINES = 10_000  # queries as lines in one request
 MAX_SCORED = 1_000  # facts to score in one request
 MAX_FACTS = 10_000  # facts to add in one request, and as many to retract
 FILE_MEMORY = 128 << 20  # bytes that reading the file of a request may take

@@ -74,19 +74,17 @@ Prefix = Annotated[
 @query.post("/predict")
 async def predict(query: requests.Query, service: ServiceDep) -> responses.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    version, (calibrated, found, labels) = await service.active.query(
-        lambda reader: (
-            reader.calibration.is_known,
-            reader.predict(**query.arguments()),
-            reader.labels,
-        )
-    )
+    return (await service.active.query(lambda reader: predictions(reader, query)))[1]
+
+
+def predictions(reader: Reader, query: requests.Query) -> responses.Predictions:
+    """The answers of a version to a query."""
+    found = reader.predict(**query.arguments())
     names = (query.subject or query.object or "", query.relation, *(each[0] for each in found))
     return responses.Predictions(
-        version=version,
-        calibrated=calibrated,
+        **_calibrated(reader),
         answers=[responses.Prediction(**each._asdict()) for each in found],
-        labels=labels.of(names),
+        labels=reader.labels.of(names),
     )
 
 

@@ -33,9 +33,10 @@ RECENT_JOBS = 20  # finished jobs in the list of jobs
 
 
 class Service:
-    """The state of the service on one event loop. The store on disk is the source of truth."""
+    """The state of the service on one event loop. The store on disk is the source of truth. Without
+    a `child` that learns, nothing is written, and the versions of other processes are served."""
 
-    def __init__(self, store: Store, limits: Limits, child: learner.Learner) -> None:
+    def __init__(self, store: Store, limits: Limits, child: learner.Learner | None) -> None:
         self.store, self.limits = store, limits
         self.active = ActiveVersion(store, limits.threads)
         self.changes = streams.ChangeSignal()
@@ -60,7 +61,9 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Poll the store and learn inside the block; stop the learner at its end."""
-        tasks = [asyncio.create_task(each()) for each in (self._poll_store, self._learn_loop)]
+        tasks = [asyncio.create_task(self._poll_store())]
+        if self._learner:
+            tasks.append(asyncio.create_task(self._learn_loop(self._learner)))
         try:
             yield
         finally:
@@ -68,7 +71,8 @@ class Service:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._learner.stop()
+            if self._learner:
+                await self._learner.stop()
             self.active.close()
 
     async def accept(
@@ -210,7 +214,7 @@ class Service:
             logging.getLogger("lkge.serve").warning("%s", trouble or "the store can be used again")
             self.trouble = trouble
             self.changes.notify()
-        if trouble:
+        if trouble and self._learner:
             await self._learner.stop()
 
     async def _add_waiting(self) -> None:
@@ -235,29 +239,29 @@ class Service:
     def _remove_learned(self) -> None:
         self.queue.remove_learned(self.reader.manifest.last_batch, self._skipped)
 
-    async def _learn_loop(self) -> None:
+    async def _learn_loop(self, child: learner.Learner) -> None:
         while True:
             await self._wake_learner.wait()
             self._wake_learner.clear()
             if self.queue.jobs:
                 with _log_errors("learning"):
-                    await self._learn_waiting()
+                    await self._learn_waiting(child)
             if self._must_relearn and not self.queue.jobs:
                 with _log_errors("relearning"):
-                    await self._relearn()
+                    await self._relearn(child)
 
     @property
     def _must_relearn(self) -> bool:
         return self.relearning is not None and self.relearning.status == "waiting"
 
-    async def _relearn(self) -> None:
+    async def _relearn(self, child: learner.Learner) -> None:
         """Run the learner once with all known facts; the old version answers meanwhile."""
         if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
             return
         before = self.reader.version
         self._set_relearning(status="learning", progress=responses.Progress())
         try:
-            async with aclosing(self._learner.events(learner.RELEARN)) as learned:
+            async with aclosing(child.events(learner.RELEARN)) as learned:
                 async for event in learned:
                     if self.relearning and self.relearning.progress:
                         progress = jobs.after_event(self.relearning.progress, event)
@@ -280,7 +284,7 @@ class Service:
             self.relearning = self.relearning.model_copy(update=changes)
             self.changes.notify()
 
-    async def _learn_waiting(self) -> None:
+    async def _learn_waiting(self, child: learner.Learner) -> None:
         """Run the learner once; it learns all batches of the store."""
         if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
             return
@@ -288,7 +292,7 @@ class Service:
         self.changes.notify()
         error = None
         try:
-            async with aclosing(self._learner.events()) as learned:
+            async with aclosing(child.events()) as learned:
                 async for event in learned:
                     await self._apply(event)
         except (learner.LearnerFailed, RunError) as failure:

@@ -11,20 +11,23 @@ score gets. This is the first order of a training step on z (as TracIn and gradi
 Nothing is trained: it does not say what the model would be without z.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity
 
+from lkge.data.array_types import Doubles
 from lkge.data.known_facts import KnownFacts, ranges, unpack
 from lkge.data.snapshots import Facts
-from lkge.errors import DataError
-from lkge.models.parameters import Doubles, host, index
+from lkge.errors import DataError, SettingsError
 from lkge.models.predictor import TablePredictor
 from lkge.store.contradictions import names_damage
 from lkge.store.reader import Reader, ScoredFact
+
+if TYPE_CHECKING:
+    import torch
 
 MOST_FACTS = 2_000
 """Known facts of the subject, of the object, and of the relation, that are compared at most; of
@@ -111,6 +114,10 @@ def weights_of(rows: TablePredictor, fact: Facts, known: Facts) -> Doubles:
 
 def _gradients(rows: TablePredictor, facts: Facts) -> list[torch.Tensor]:
     """∂F for the rows of subject, relation, object and inverse relation, each (n, d)."""
+    import torch
+
+    from lkge.models.parameters import index
+
     subjects, relations, objects = index(facts, rows.entity.device).T
     with torch.enable_grad():
         parts = [
@@ -129,12 +136,17 @@ def _gradients(rows: TablePredictor, facts: Facts) -> list[torch.Tensor]:
 
 def _dot(one: torch.Tensor, other: torch.Tensor) -> Doubles:
     """Inner products of rows (n, d) or (1, d), (n,)."""
+    from lkge.models.parameters import host
+
     product: Doubles = host((one.double() * other.double()).sum(-1))
     return product
 
 
 def _texts(rows: TablePredictor, fact: NDArray[np.int32], known: Facts) -> list[str]:
     """What each known fact shares with a fact, in words."""
+    from torch.nn.functional import cosine_similarity
+
+    from lkge.models.parameters import host, index
 
     def alike(place: int) -> list[float]:
         ids = index(known[:, place], rows.entity.device)
@@ -162,7 +174,11 @@ def _text(fact: list[int], other: list[int], subjects: float, objects: float) ->
 
 
 def _rows_of(reader: Reader) -> TablePredictor:
-    predictor = reader.predictor
+    """The rows, in torch, which has the gradients."""
+    try:
+        predictor = reader.torch_predictor
+    except ImportError as error:
+        raise SettingsError("an explanation needs torch: pip install torch") from error
     if not isinstance(predictor, TablePredictor) or predictor.subject is not None:
         raise DataError(
             f"an entity has no row of its own under the method {reader.config.method.name!r}; "

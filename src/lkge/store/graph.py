@@ -1,21 +1,25 @@
-"""A living graph: facts in, answers out, version after version, in one folder."""
+"""A living graph: facts in, answers out, version after version, in one folder.
+
+What learns is imported when something is learned: it needs torch, and questions do not.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lkge.config import RunConfig
 from lkge.data.columns import GivenColumns
+from lkge.data.rows import SHOWN, Row, Rows, html_table
 from lkge.data.sources import Source, joined, labels_in, read_source
 from lkge.errors import DamagedFile, DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
-from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
 from lkge.store.content import Content, compaction_due
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
@@ -24,7 +28,6 @@ from lkge.store.export import export
 from lkge.store.finding import find
 from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
-from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
 from lkge.store.preview import Preview, preview
 from lkge.store.queue import QueuedBatch, damaged_batches, queue, restore, set_aside
@@ -43,28 +46,41 @@ from lkge.store.records import (
     now,
 )
 from lkge.store.relations import predict_relations
-from lkge.store.relearn import relearning
 from lkge.store.retention import changed_options
-from lkge.store.settings import changed_config, described
 from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
 from lkge.store.suggesting import suggest
 from lkge.store.tags import add_tag, delete_tag
-from lkge.store.update import Update
 from lkge.store.update_split import UpdateSplit
 from lkge.store.versions import KNOWN, LEARNING, NAMES, Store
-from lkge.training.checkpoint import Checkpoints
 from lkge.training.events import (
     BatchSkipped,
     Listener,
     RunStarted,
     VersionPublished,
-    ignore,
+    by_default,
+    heard,
 )
 from lkge.training.interrupt import stops_between_steps
-from lkge.training.warmup import warm_up
+
+if TYPE_CHECKING:
+    from lkge.store.initial import InitialVersion
+    from lkge.store.update import Update
+    from lkge.training.checkpoint import Checkpoints
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _rows_of_open_version(
+    query: Callable[Concatenate[Reader, P], Sequence[Row]],
+) -> Callable[Concatenate[LivingGraph, P], Rows[Row]]:
+    """The same of a query whose answers are named tuples."""
+
+    @wraps(query)
+    def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> Rows[Row]:
+        return Rows(query(graph._answering(), *args, **kwargs))
+
+    return asked
 
 
 def _of_open_version(
@@ -79,9 +95,27 @@ def _of_open_version(
     return asked
 
 
+def _heard(
+    learn: Callable[Concatenate[LivingGraph, P], R],
+) -> Callable[Concatenate[LivingGraph, P], R]:
+    """The same, with the listener that is given or chosen; see `heard`."""
+    parameters = signature(learn)
+
+    @wraps(learn)
+    def learning(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        bound = parameters.bind(graph, *args, **kwargs)
+        given = bound.arguments.get("listener", by_default)
+        with heard(given, graph.config.training.patience) as listener:
+            bound.arguments["listener"] = listener
+            return learn(*bound.args, **bound.kwargs)
+
+    return learning
+
+
 class LivingGraph:
     """The doors of a store. Questions go to the version that is open, which stays the same until
-    this object adds, rolls back or refreshes."""
+    this object adds, rolls back or refreshes. What learns shows its progress in a terminal or a
+    notebook, unless it has a `listener`."""
 
     def __init__(
         self,
@@ -116,15 +150,18 @@ class LivingGraph:
             self.reader = open_reader(self.store.folder, to_answer=True)
         return self.reader
 
-    predict = _of_open_version(Reader.predict)
-    similar = _of_open_version(Reader.similar)
-    score = _of_open_version(Reader.score)
+    predict = _rows_of_open_version(Reader.predict)
+    similar = _rows_of_open_version(Reader.similar)
+    score = _rows_of_open_version(Reader.score)
+    neighbourhood = _rows_of_open_version(Reader.neighbourhood)
+    facts = _rows_of_open_version(Reader.facts)
     entities = _of_open_version(Reader.entities)
-    neighbourhood = _of_open_version(Reader.neighbourhood)
-    predict_relations = _of_open_version(predict_relations)
+    predict_relations = _rows_of_open_version(predict_relations)
     suggest = _of_open_version(suggest)
     explain = _of_open_version(explain)
-    find = _of_open_version(find)
+    find = _rows_of_open_version(find)
+    relations = _of_open_version(Reader.relations)
+    vectors = _of_open_version(Reader.vectors)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -134,6 +171,40 @@ class LivingGraph:
     def label(self, labels: Mapping[str, str]) -> None:
         """Set the labels of some names; an empty label removes one. No version is made."""
         self.store.add_labels(labels)
+
+    def __len__(self) -> int:
+        """The number of entities, without removed ones."""
+        return self.reader.num_entities - len(self.reader.removed)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an entity of that name."""
+        table = self.reader.names.entity_table
+        return isinstance(name, str) and bool(name) and table.find(name) is not None
+
+    def __bool__(self) -> bool:
+        """True, whatever the graph has."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"<LivingGraph {self._title()}: {self._sizes()}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("version", "kind", "facts", "MRR of added facts", "MRR of kept facts", "health")
+        rows = [
+            (each.version, each.kind, each.facts, each.mrr_new, each.mrr_old, each.verdict)
+            for each in self.log()[-SHOWN:][::-1]
+        ]
+        return html_table(f"{self._title()}: {self._sizes()}", columns, rows)
+
+    def _title(self) -> str:
+        config = self.config
+        how = f"{config.method.name} on {config.model.score}"
+        return f"{self.store.folder}, version {self.version} ({how})"
+
+    def _sizes(self) -> str:
+        reader = self.reader
+        sizes = f"{len(self):,} entities, {reader.num_relations:,} relations"
+        return f"{sizes}, {reader.num_facts:,} known facts"
 
     def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""
@@ -180,6 +251,7 @@ class LivingGraph:
         self.reader = open_reader(self.store.folder)
         return True
 
+    @_heard
     def add(
         self,
         facts: Source,
@@ -190,7 +262,7 @@ class LivingGraph:
         format: str | None = None,
         source: str = "python",
         consolidate: bool = True,
-        listener: Listener = ignore,
+        listener: Listener = by_default,
     ) -> VersionRecord:
         """Learn new facts, and forget those that no longer hold; the line of the log.
 
@@ -222,7 +294,8 @@ class LivingGraph:
         """What `add` would find in these facts, and what of it is new; nothing is changed."""
         return preview(read_source(facts, columns, format), self.reader)
 
-    def learn_waiting(self, listener: Listener = ignore) -> list[VersionRecord]:
+    @_heard
+    def learn_waiting(self, listener: Listener = by_default) -> list[VersionRecord]:
         """Learn all facts that were accepted and not learned yet."""
         with writing(self.store, "add", listener):
             self.store.tidy()
@@ -231,9 +304,12 @@ class LivingGraph:
     @property
     def consolidation_due(self) -> bool:
         """Whether so much was added that all known facts should be trained on again."""
+        from lkge.store.consolidation import epochs_due
+
         return epochs_due(self.reader) > 0
 
-    def consolidate(self, listener: Listener = ignore) -> VersionRecord | None:
+    @_heard
+    def consolidate(self, listener: Listener = by_default) -> VersionRecord | None:
         """Train on all known facts again if that is due, or compact if that is due; the line of
         the log of a new version."""
         with writing(self.store, CONSOLIDATE, listener):
@@ -241,6 +317,7 @@ class LivingGraph:
             self.refresh()
             return next(iter(self._consolidate_or_compact(listener)), None)
 
+    @_heard
     def edit(
         self,
         *,
@@ -249,7 +326,7 @@ class LivingGraph:
         rename_relation: Pair | None = None,
         merge: Pair | None = None,
         consolidate: bool = True,
-        listener: Listener = ignore,
+        listener: Listener = by_default,
     ) -> VersionRecord:
         """Change one name; the line of the log. Facts that wait are learned first.
 
@@ -333,6 +410,8 @@ class LivingGraph:
     def configure(self, changes: Mapping[str, Any]) -> VersionRecord:
         """Publish a version with other settings and the same embeddings; the line of the log.
         Settings that the embeddings depend on cannot change."""
+        from lkge.store.settings import changed_config, described
+
         with writing(self.store, "config"):
             self.store.tidy()
             self.store.next_version()
@@ -342,10 +421,13 @@ class LivingGraph:
         self.refresh()
         return self.reader.record
 
-    def relearn(self, listener: Listener = ignore) -> VersionRecord:
+    @_heard
+    def relearn(self, listener: Listener = by_default) -> VersionRecord:
         """Learn all known facts at once, from scratch with the settings of the graph, as a new
         version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
         is interrupted, the next `relearn` of the same version goes on."""
+        from lkge.store.relearn import relearning
+
         with writing(self.store, "relearn", listener):
             self.store.tidy()
             self.store.next_version()
@@ -411,6 +493,9 @@ class LivingGraph:
 
     def _consolidate(self, listener: Listener) -> VersionRecord:
         """Train on all known facts again; a version of its own."""
+        from lkge.store.consolidation import Consolidation, empty_batch
+        from lkge.training.checkpoint import Checkpoints
+
         batch = empty_batch(self.reader)
         self.store.next_version()
         checkpoints = Checkpoints(self._place(batch, CONSOLIDATE))
@@ -424,6 +509,9 @@ class LivingGraph:
 
     def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
         """One batch becomes one version, unless nothing in it is new."""
+        from lkge.store.update import Update
+        from lkge.training.checkpoint import Checkpoints
+
         self.store.next_version()
         self.refresh()
         checkpoints = Checkpoints(self._place(batch, ADD))
@@ -467,6 +555,8 @@ class LivingGraph:
     ) -> tuple[dict[str, Content], Manifest]:
         """Run an update; the kernels are compiled before the first one."""
         if not self._is_warm:
+            from lkge.training.warmup import warm_up
+
             warm_up(self.config, listener)
             self._is_warm = True
         name, method = self.store.folder.name, self.config.method.name

@@ -1,24 +1,31 @@
-"""One version of a living graph, opened for queries. It never changes; threads may share it."""
+"""One version of a living graph, opened for queries. It never changes; threads may share it.
+
+Torch is imported where it is needed: for a large graph, another device than the CPU, and methods
+whose answers need more than two tables.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from lkge.backends import backend_for
 from lkge.configure import from_tree
+from lkge.data.array_types import Floats
 from lkge.data.formats import Triple
-from lkge.data.names import require_fit
+from lkge.data.names import NameTable, require_fit
 from lkge.data.snapshots import Facts, inverse_of
+from lkge.data.vocabulary import require_text
 from lkge.errors import DamagedFile, DataError
-from lkge.models.parameters import host, index, placed
-from lkge.models.predictor import Predictor, TablePredictor
-from lkge.models.scores import score_of
+from lkge.models.array_predictor import ArrayPredictor
+from lkge.models.array_scores import array_score_named
+from lkge.models.predictor import Predictor, TablePredictor, require_count
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.arrays import Array
@@ -33,9 +40,18 @@ from lkge.store.overlay import overlaid, patched
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.subgraph import is_by_entity
 from lkge.store.versions import ENTITY, RELATION, Store
-from lkge.training.trainer import restored
+
+if TYPE_CHECKING:
+    import torch
 
 Ids = NDArray[np.int64]
+
+LARGE = 1 << 24
+"""Numbers in the table of entities from which the kernels of torch and numba answer. Loading them
+takes a second, and below it they would hardly gain any."""
+SMALL = 1 << 20
+"""The same up to which one that asks often does without them: a query then takes two milliseconds
+at most."""
 
 
 class Prediction(NamedTuple):
@@ -67,6 +83,14 @@ class ScoredFact(NamedTuple):
     plausibility: float
     known: bool
     in_range: bool
+
+
+class Fact(NamedTuple):
+    """A fact by name."""
+
+    subject: str
+    relation: str
+    object: str
 
 
 class Neighbour(NamedTuple):
@@ -111,6 +135,11 @@ class Reader:
     def predictor(self) -> Predictor:
         """Answers by the tables of this version."""
         return self._predictor().with_names(self.names)
+
+    @cached_property
+    def torch_predictor(self) -> Predictor:
+        """The same in torch, which ranks, too."""
+        return self._torch_predictor().with_names(self.names)
 
     @property
     def labels(self) -> LabelMap:
@@ -232,6 +261,7 @@ class Reader:
         limits = Limits(
             new_only=new_only, in_range=in_range, unlinked=unlinked, among=among, where=where
         )
+        require_count(k)
         known = self.answers.of(*query, self.version)
         best = self.predictor.best(*query, k, self._candidates(query, limits))
         self._finite(best.list)
@@ -243,10 +273,12 @@ class Reader:
     @names_damage
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
+        require_count(k)
         number = self.names.entity_id(entity)
         left = np.ones(self.num_entities, np.bool_)
         left[number] = left[self.removed] = False
-        best = self._tables.search.nearest(number, k, left)
+        self._require_rows()
+        best = self.predictor.nearest(number, k, left)
         self._finite(best.list)
         names = self.names.entity_table.names(best.places)
         return [Similar(*each) for each in zip(names, best.scores.tolist(), strict=True)]
@@ -274,19 +306,26 @@ class Reader:
     def ids_of(self, facts: Sequence[Triple]) -> Facts:
         """Facts by id, (k, 3); every name must exist."""
         entity, relation = self.names.entity_id, self.names.relation_id
+        for fact in facts:
+            if isinstance(fact, str) or not isinstance(fact, Sequence) or len(fact) != 3:
+                raise DataError(f"{fact!r} is not a fact; write (subject, relation, object)")
         ids = [(entity(s), relation(r), entity(o)) for s, r, o in facts]
         return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
     @names_damage
     def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
         """The first names that begin with `prefix`, in any case."""
-        table = self.names.entity_table
-        return table.names(table.starting_with(prefix, limit))
+        return self._names_of(self.names.entity_table, prefix, limit)
 
     @names_damage
     def relations(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """The relations whose names begin with `prefix`, in any case."""
-        table = self.names.relation_table
+        return self._names_of(self.names.relation_table, prefix, limit)
+
+    def _names_of(self, table: NameTable, prefix: str, limit: int | None) -> list[str]:
+        require_text(prefix)
+        if limit is not None:
+            require_count(limit, "limit")
         return table.names(table.starting_with(prefix, limit))
 
     @names_damage
@@ -298,6 +337,22 @@ class Reader:
             Neighbour(names.relation_name(relation), names.entity_name(other), at)
             for (_, relation, other), at in zip(facts.tolist(), since.tolist(), strict=True)
         ]
+
+    @names_damage
+    def facts(self) -> list[Fact]:
+        """All known facts."""
+        if not self.store.options.known:
+            raise DataError("this graph does not keep known facts")
+        names, found = list(self.names.entity_table), self.answers.facts().tolist()
+        relations = [self.names.relation_name(number) for number in range(2 * self.num_relations)]
+        return [Fact(names[s], relations[r], names[o]) for s, r, o in found]
+
+    @names_damage
+    def vectors(self, names: Sequence[str]) -> Floats:
+        """The rows of entities by which they are compared, (k, d)."""
+        if isinstance(names, str):
+            raise DataError(f"names must be a list of names: [{names!r}]")
+        return self.rows(np.array([self.names.entity_id(each) for each in names], np.int64))
 
     def degree(self, ids: Ids) -> NDArray[np.int64]:
         """The number of known facts of each of these entities, as subject or object, (k,)."""
@@ -312,8 +367,7 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        table = self._tables.entity
-        return self._finite(host(table[index(ids, table.device)]))
+        return self._finite(self._require_rows()[ids])
 
     def _finite(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
         """These numbers; DamagedFile if one of them is no finite number."""
@@ -325,14 +379,15 @@ class Reader:
             )
         return numbers
 
-    @property
-    def _tables(self) -> TablePredictor:
-        if not isinstance(self.predictor, TablePredictor):
+    def _require_rows(self) -> Floats:
+        """The row of each entity, (n, d); DataError if entities have none."""
+        tables = self.predictor.tables()
+        if tables is None:
             raise DataError(
                 f"an entity has no row of its own under the method {self.config.method.name!r}; "
                 "ask a graph that another method learns"
             )
-        return self.predictor
+        return tables[0]
 
     def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
         """The entity of the query, and the relation or its inverse."""
@@ -343,9 +398,33 @@ class Reader:
             return self.names.entity_id(subject), number
         return self.names.entity_id(str(object_)), inverse_of(number)
 
+    def use_kernels(self) -> None:
+        """Answer by the kernels of torch and numba from now on if the graph is not small; for who
+        asks often."""
+        tables = self.inference_arrays
+        many = bool(tables) and tables[ENTITY].size >= SMALL
+        if many and find_spec("torch") is not None:
+            self.predictor = self.torch_predictor
+
     def _predictor(self) -> Predictor:
+        tables, config = self.inference_arrays, self.config
+        large = bool(tables) and tables[ENTITY].size >= LARGE and find_spec("torch") is not None
+        if not tables or large or config.training.device != "cpu":
+            return self._torch_predictor()
+        score = array_score_named(config.model.score)
+        return ArrayPredictor(tables[ENTITY], tables[RELATION], score)
+
+    def _torch_predictor(self) -> Predictor:
+        from lkge.backends import backend_for
+        from lkge.models.parameters import placed
+        from lkge.models.scores import score_of
+
         tables = self.inference_arrays
         if not tables:
+            import torch
+
+            from lkge.training.trainer import restored
+
             whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
             model, method = restored(self.config, whole)
             return method.predictor(model)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lkge.backends.torch_search import best_first
+from lkge.models.best import best_first
 from lkge.store.contradictions import names_damage
 from lkge.store.reader import Reader
 

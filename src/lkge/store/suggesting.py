@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.backends.torch_search import best_first
 from lkge.data.known_facts import KnownFacts, pack, ranges, unpack
 from lkge.errors import DataError, SettingsError
+from lkge.models.best import best_first
 from lkge.store.answer_list import LIMIT, Features
 from lkge.store.contradictions import names_damage
 from lkge.store.judging import SCORES_AT_ONCE

@@ -39,6 +39,7 @@ from typing import Any, Self, TypeVar
 from lkge.config import RunConfig
 from lkge.configure import from_tree
 from lkge.data import files as disk
+from lkge.data.checked_json import read_checked_json
 from lkge.data.reading import read_regular
 from lkge.errors import (
     DamagedFile,
@@ -64,7 +65,6 @@ from lkge.store.retention import created_time, versions_to_remove
 from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
 from lkge.store.tags import TAGS, read_tags, version_of_tag
 from lkge.store.verified import VERIFIED, last_verified
-from lkge.training.checkpoint import read_checked_json
 
 STORE, LOG, VERSIONS, DATA = "store.json", "log.jsonl", "versions", "data"
 INBOX, LEARNING, DAMAGED, SET_ASIDE = "inbox", "learning", "damaged", "set_aside"

@@ -11,7 +11,7 @@ from numba import prange
 
 from lkge.backends.numba.distance import wide_dot
 from lkge.backends.numba.jit import inlined, parallel
-from lkge.models.parameters import Floats, Ints, Places
+from lkge.data.array_types import Floats, Ints, Places
 from lkge.models.queries import Candidates
 
 STRIP = 256

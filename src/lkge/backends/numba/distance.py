@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from lkge.backends.numba.jit import inlined, parallel, serial
-from lkge.models.parameters import Floats
+from lkge.data.array_types import Floats
 
 Term = Callable[[Any, Sequence[Any]], Any]
 
