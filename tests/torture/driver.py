@@ -34,13 +34,13 @@ ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS
 SHOWN = 20
 """Problems of a job that are shown and kept, at most."""
 
-STATES, STATES_OF_A_MOMENT = 2000, 64
+STATES, STATES_OF_A_MOMENT, ENDS = 2000, 64, 250
 HISTORIES, STEPS, SEEDS = 100, 25, 8
 KILLS = {"add": 250, "learn waiting": 100, "relearn": 100, "consolidate": 100}
 PARSED, CRAFTED, REQUESTS = 1_000_000, 10_000, 2000
 
 PARTS = {
-    "crash": "The power is cut: states of the disk, after each the next add",
+    "crash": "The power is cut: states of the disk that are opened, asked and verified",
     "syncs": "A sync is taken out of the code: states until one is found that is wrong",
     "faults": "One call to the file system fails (ENOSPC, EIO, EINTR, EMFILE, ENOLCK)",
     "machine": "Random histories beside plain Python sets: steps",
@@ -72,8 +72,10 @@ def crash_job(name: str, scale: float, scratch: Path) -> Result:
     from tests.torture.crash import Recording, crash
 
     recording = Recording.of(_operation(name), scratch)
+    recording.judge.most_ends = max(20, round(scale * ENDS))
     found = crash(recording, STATES_OF_A_MOMENT, seed=1, most=max(20, round(scale * STATES)))
-    return Result(found.states, found.problems, f"{recording.end} changes of the disk")
+    ends = f"{recording.judge.ends:,} of them went on to the next add"
+    return Result(found.states, found.problems, f"{recording.end} changes of the disk; {ends}")
 
 
 def syncs_job(name: str, scale: float, scratch: Path) -> Result:

@@ -51,10 +51,14 @@ def _list_of(facts: Iterable[Sequence[str]]) -> FactList:
     """Facts by name; a ValueError for anything else."""
     if isinstance(facts, FactList):
         return facts
-    triples = list(facts)
-    if not all(len(fact) == 3 and all(isinstance(name, str) for name in fact) for fact in triples):
+    if not isinstance(facts, (list, tuple)) or not all(map(_is_triple, facts)):
         raise ValueError("a fact must be (subject, relation, object) by name")
-    return FactList.of(triples)
+    return FactList.of(facts)
+
+
+def _is_triple(fact: Any) -> bool:
+    is_list = isinstance(fact, (list, tuple)) and len(fact) == 3
+    return is_list and all(isinstance(name, str) for name in fact)
 
 
 NamedFacts = Annotated[Sequence[Triple], PlainValidator(_from_json), PlainSerializer(_to_json)]
