@@ -170,12 +170,13 @@ def with_remedies(folder: Path) -> Iterator[None]:
         raise RunError(f"{_finished(path)}: {reason_of(error)}") from error
 
 
-def is_passing(error: BaseException | None) -> bool:
+def is_passing(error: BaseException | None, *, of_disk: bool = False) -> bool:
     """Whether an error, or what caused it, says nothing of the file that it names: with fewer open
-    files or more memory that could be read."""
+    files or more memory that could be read. With `of_disk` an error of the disk is one of these."""
     while error and not isinstance(error, OSError):
         error = error.__cause__
-    return isinstance(error, OSError) and error.errno in _PASSING
+    passing = (*_PASSING, errno.EIO) if of_disk else _PASSING
+    return isinstance(error, OSError) and error.errno in passing
 
 
 def _beside(path: Path) -> Path:

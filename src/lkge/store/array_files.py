@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lkge.data.documents import parse_json
-from lkge.data.files import reason_of
+from lkge.data.files import is_passing, reason_of
 from lkge.data.reading import open_regular
 from lkge.errors import DamagedFile
 from lkge.store.arrays import BLOCK, CHECKSUMS, DTYPES, release
@@ -27,7 +27,7 @@ AT_ONCE = 1024
 class ArrayFile:
     """A file of named arrays, mapped; `arrays` must not be changed.
 
-    With the checksum that is `expected`, header and block checksums are verified at once, and the
+    DamagedFile if the file is not as it must be. With the checksum that is `expected`, header and block checksums are verified at once, and the
     blocks by `verify` and `verify_rows`. Files of `old` formats have no block checksums: their
     checksum is that of the whole file, which only `verify` reads.
     """
@@ -40,6 +40,8 @@ class ArrayFile:
             with open_regular(path, follow=False) as file:
                 content: NDArray[np.uint8] = np.asarray(np.memmap(file, dtype=np.uint8, mode="c"))
         except OSError as error:
+            if is_passing(error):
+                raise
             raise DamagedFile(f"{path}: cannot be read: {reason_of(error)}") from error
         except ValueError as error:
             raise DamagedFile(f"{path}: damaged, it is empty; restore it") from error
