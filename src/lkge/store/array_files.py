@@ -27,7 +27,7 @@ AT_ONCE = 1024
 class ArrayFile:
     """A file of named arrays, mapped; `arrays` must not be changed.
 
-    DamagedFile if the file is not as it must be. With the checksum that is `expected`, header and block checksums are verified at once, and the
+    With the checksum that is `expected`, header and block checksums are verified at once, and the
     blocks by `verify` and `verify_rows`. Files of `old` formats have no block checksums: their
     checksum is that of the whole file, which only `verify` reads.
     """
