@@ -147,7 +147,7 @@ def test_every_block_runs(tmp_path: Path, environment: dict[str, str]) -> None:
 
 
 def test_the_page_goes_from_nothing_to_a_service() -> None:
-    living = ("init", "predict", "similar", "score", "add", "edit", "log", "check")
+    living = ("init", "predict", "similar", "score", "add", "edit", "log", "verify")
     commands = (*living, "rollback", "tag", "keep", "export")
     shell = "\n".join(block.text for block in BLOCKS if block.language == "sh")
     assert [name for name in commands if f"lkge {name} KG" not in shell] == []

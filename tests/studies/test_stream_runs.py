@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 import lkge
 from lkge.data.facts import write_facts
+from lkge.data.files import held
 from lkge.errors import RunError, SettingsError
 from lkge.store.graph import LivingGraph
 from lkge.store.versions import Store
@@ -331,3 +332,11 @@ def test_removed_facts_are_ranked(file: Path, tmp_path: Path) -> None:
     assert living.removed.facts > 20
     assert 0 < at_once.removed.facts <= living.removed.facts, "some names may not be known"
     assert living.removed.mrr < living.all.mrr + 0.5
+
+
+def test_one_process_at_a_time_makes_a_run(file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with held(folder / "run.lock"), pytest.raises(RunError, match="another process makes this run"):
+        run_stream(run_of(file), folder)
+    assert [each.name for each in folder.iterdir()] == ["run.lock"]

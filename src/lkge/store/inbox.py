@@ -47,18 +47,23 @@ def _names(stored: Any) -> list[str]:
     return stored
 
 
-def _list_of(facts: Iterable[Sequence[str]]) -> FactList:
+def _list_of(facts: Any) -> FactList:
     """Facts by name; a ValueError for anything else."""
     if isinstance(facts, FactList):
         return facts
-    if not isinstance(facts, (list, tuple)) or not all(map(_is_triple, facts)):
+    triples = list(facts) if isinstance(facts, Iterable) else [facts]
+    if not all(_is_fact(fact) for fact in triples):
         raise ValueError("a fact must be (subject, relation, object) by name")
-    return FactList.of(facts)
+    return FactList.of(triples)
 
 
-def _is_triple(fact: Any) -> bool:
-    is_list = isinstance(fact, (list, tuple)) and len(fact) == 3
-    return is_list and all(isinstance(name, str) for name in fact)
+def _is_fact(fact: Any) -> bool:
+    return (
+        isinstance(fact, Sequence)
+        and not isinstance(fact, str)
+        and len(fact) == 3
+        and all(isinstance(name, str) for name in fact)
+    )
 
 
 NamedFacts = Annotated[Sequence[Triple], PlainValidator(_from_json), PlainSerializer(_to_json)]

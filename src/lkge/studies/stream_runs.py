@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from rich.console import Console
 
 from lkge import living, provenance
+from lkge.data import files
 from lkge.data.formats import Triple
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, with_inverses
@@ -50,7 +51,7 @@ from lkge.training.events import ignore
 from lkge.training.warmup import warm_up
 
 PROGRAM = (sys.executable, "-m", "lkge.studies.stream_runs")
-GRAPH = "KG"
+GRAPH, LOCK = "KG", "run.lock"
 STOPPED = 130
 EMBEDDINGS = "tables."
 """How the names of arrays of a version begin that are not carried beside the embeddings."""
@@ -108,7 +109,15 @@ def run_streams(
 
 
 def run_stream(run: StreamRun, folder: Path) -> StreamResults:
-    """Make a run in a folder, or go on with it."""
+    """Make a run in a folder, or go on with it. One process at a time does so."""
+    files.make_folders(folder)
+    with files.held(folder / LOCK) as alone:
+        if not alone:
+            raise RunError(f"{folder}: another process makes this run; wait for it to end")
+        return _run_alone(run, folder)
+
+
+def _run_alone(run: StreamRun, folder: Path) -> StreamResults:
     stream = read_stream(run.stream, run.split)
     state = _opened(run, stream, folder)
     if state.is_complete:
@@ -209,7 +218,7 @@ def measure(reader: Reader, stream: Stream, adds: int) -> Point:
         for facts in (stream.evaluated(adds), stream.removed(adds))
     )
     tenth = math.ceil(ranks.shape[1] / 10)
-    files, arrays = reader.manifest.files, reader.model_arrays
+    written, arrays = reader.manifest.files, reader.model_arrays
     carried = (each.nbytes for name, each in arrays.items() if not name.startswith(EMBEDDINGS))
     return Point(
         adds=adds,
@@ -219,9 +228,9 @@ def measure(reader: Reader, stream: Stream, adds: int) -> Point:
         all=_quality(ranks),
         oldest=_quality(ranks[:, :tenth]),
         newest=_quality(ranks[:, -tenth:] if tenth else ranks),
-        version_bytes=sum(file.bytes for each in files.values() for file in each),
+        version_bytes=sum(file.bytes for each in written.values() for file in each),
         carried_bytes=sum(carried),
-        known_bytes=sum(file.bytes for file in files[KNOWN]),
+        known_bytes=sum(file.bytes for file in written[KNOWN]),
         removed=_quality(removed),
     )
 
