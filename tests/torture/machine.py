@@ -230,11 +230,9 @@ class History(RuleBasedStateMachine):
             tags = {**self.tags, name: version}
             self.do(lambda graph, _: graph.tag(name, version), None, kill, tags=tags)
 
-    @rule(number=st.integers(2, 4))
-    def keep_versions(self, number: int) -> None:
-        self.graph.keep(number)
-        self.keep = number
-        self.prune()
+    @rule(number=st.integers(2, 4), kill=KILLS)
+    def keep_versions(self, number: int, kill: int | None) -> None:
+        self.do(lambda graph, _: graph.keep(number), None, kill, keep=number)
 
     @precondition(lambda self: self.now.facts)
     @rule(data=st.data())
@@ -297,12 +295,14 @@ class History(RuleBasedStateMachine):
         kill: int | None,
         *,
         tags: dict[str, int] | None = None,
+        keep: int | None = None,
         accepted: bool = False,
         needed: bool = True,
     ) -> bool:
-        """Do something that leads to a version of this content, if any, and to these tags. If it is
-        killed, what is left is learned; then it has happened or not, as a whole. Whether the
-        version has come; `needed`: whether it must unless it was killed."""
+        """Do something that leads to a version of this content, if any, to these tags, and to so
+        many versions that are kept. If it is killed, what is left is learned; then it has happened
+        or not, as a whole. Whether the version has come; `needed`: whether it must unless it was
+        killed."""
         acknowledged = [True] if accepted else []
         tell = at_start(lambda: acknowledged.append(True))
         tags = self.tags if tags is None else tags
@@ -319,6 +319,8 @@ class History(RuleBasedStateMachine):
             assert happened, "what was acknowledged is lost"
         before, self.tags = self.tags, self.graph.tags
         assert self.tags == tags or (killed and self.tags == before)
+        kept, self.keep = self.keep, self.graph.store.options.keep
+        assert self.keep == (keep or kept) or (killed and self.keep == kept)
         self.prune()
         if tags is before:
             more = set(self.graph.store.versions()) - self.on_disk
