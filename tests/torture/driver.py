@@ -221,7 +221,7 @@ def main() -> int:
         print(f"{len(done)} of {len(names)} jobs have a result of {code}")
         names = [name for name in names if name not in done]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.jobs, context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(given.jobs, context) as pool:
         waiting = {pool.submit(run, name, given.scale): name for name in names}
         for number, future in enumerate(as_completed(waiting), 1):
             name, result = waiting[future], future.result()

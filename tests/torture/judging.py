@@ -43,11 +43,12 @@ class _OneTime(datetime):
 
 @contextmanager
 def alike(first: int = 0) -> Iterator[None]:
-    """Within the block equal work leads to equal bytes, times and temporary names included, which
-    are numbered from `first`; a sync does nothing: where nothing is lost, that saves time."""
+    """Within the block equal work leads to equal bytes: times, processes and temporary names, which
+    are numbered from `first`. A sync does nothing: where nothing is lost, that saves time."""
     numbers, ticks = count(first), count()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr(os, "getpid", lambda: 1)
         patch.setattr(records, "datetime", _OneTime)
         patch.setattr(time, "perf_counter", lambda: float(next(ticks)))
         patch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")

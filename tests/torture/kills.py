@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 from tests.torture.disk import write_tree
-from tests.torture.judging import Judge
+from tests.torture.judging import Judge, alike
 from tests.torture.operations import (
     OPERATIONS,
     Expected,
@@ -49,7 +49,8 @@ def kill_many(operation: Operation, rounds: int, seed: int, scratch: Path) -> Ki
     judge = Judge(operation, Expected.of(operation, scratch / "expected"))
     place = place_in(write_tree(start.tree, scratch / "timed"))
     begun = time.perf_counter()
-    operation.run(place, lambda: None)
+    with alike():
+        operation.run(place, lambda: None)
     duration = time.perf_counter() - begun
     for _ in range(rounds):
         place = place_in(write_tree(start.tree, scratch / "work"))
@@ -68,7 +69,8 @@ def killed_after(operation: Operation, place: Place, seconds: float) -> bytes:
     child = os.fork()
     if not child:
         try:
-            operation.run(place, lambda: os.write(telling, ACKNOWLEDGED) and None)
+            with alike():
+                operation.run(place, lambda: os.write(telling, ACKNOWLEDGED) and None)
             os.write(telling, ENDED)
         finally:
             os._exit(0)
