@@ -45,7 +45,7 @@ KILLS = {"add": 250, "learn waiting": 100, "relearn": 100, "consolidate": 100}
 PARSED, CRAFTED, REQUESTS = 1_000_000, 10_000, 2000
 
 PARTS = {
-    "crash": "The power is cut: states of the disk that are opened, asked and verified",
+    "crash": "The power is cut: states of the disk that are opened, queried and verified",
     "syncs": "A sync is taken out of the code: states until one is found that is wrong",
     "faults": "One call to the file system fails (ENOSPC, EIO, EINTR, EMFILE, ENOLCK)",
     "machine": "Random histories beside plain Python sets: steps",
@@ -78,7 +78,7 @@ def crash_job(name: str, scale: float, scratch: Path) -> Result:
     from tests.torture.crash import Recording, crash
 
     recording = Recording.of(_operation(name), scratch)
-    recording.judge.most_ends = max(20, round(scale * ENDS))
+    recording.judge.most_ends = max(5, round(scale * ENDS))
     found = crash(recording, STATES_OF_A_MOMENT, seed=1, most=max(20, round(scale * STATES)))
     ends = f"{recording.judge.ends:,} of them went on to the next add"
     return Result(found.states, found.problems, f"{recording.end} changes of the disk; {ends}")
@@ -120,7 +120,7 @@ def machine_job(seed: int, scale: float, scratch: Path) -> Result:
             super().check_invariants(*args, **options)
 
     wanted = settings(
-        max_examples=max(3, round(scale * HISTORIES)),
+        max_examples=max(1, round(scale * HISTORIES)),
         stateful_step_count=STEPS,
         deadline=None,
         database=None,
