@@ -41,6 +41,8 @@ def read_source(
         found = facts_of_object(source, chosen_columns(columns))
         if found is not None:
             return [complete(found)]
+        if not isinstance(source, Iterable):
+            raise DataError(f"{source!r} has no facts; give triples, files, or a table")
         triples = [checked_triple(fact) for fact in source]
         if triples and is_statement(triples[0]):
             return [complete(facts_of_statements(triples, "facts"))]
