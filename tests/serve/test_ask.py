@@ -109,11 +109,14 @@ def test_labels_are_set_and_shown_everywhere(learned: Path, tmp_path: Path) -> N
         assert asked(client, "/predict/batch", {"queries": [subjects]})["labels"] == town
         around = client.get("/neighbourhood", params={"entity": "City 03"}).json()
         assert around["labels"] == known
-        assert client.get("/map").json()["labels"] == town
+        drawn = client.get("/map")
+        assert drawn.json()["labels"] == town
+        same = {"If-None-Match": drawn.headers["ETag"]}
+        assert client.get("/map", headers=same).status_code == 304
         hits = client.get("/find", params={"text": "third"}).json()["names"]
         assert hits == [{"name": "City 03", "label": "Third town"}]
         client.post("/labels", json={"labels": {"City 03": ""}}, headers=BEARER)
-        assert client.get("/map").json()["labels"] == {}
+        assert client.get("/map", headers=same).json()["labels"] == {}
     assert open_graph(folder).labels == {"lies in": "is part of", "nobody": "?"}
 
 

@@ -1,4 +1,4 @@
-"""ETags: an answer that depends on the version and the request alone has one of the version.
+"""ETags: an answer that depends on the version, the labels and the request alone has one of these.
 
 They are weak: they say that the answers are the same, not their bytes.
 """
@@ -11,8 +11,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import lkge
+from lkge.errors import LkgeError
 from lkge.serve.errors import HTTPMiddleware
 from lkge.serve.service import Service
+from lkge.store.labels import stamp_of
 from lkge.store.reader import Reader
 from lkge.store.records import to_json
 
@@ -20,10 +22,12 @@ PATHS = frozenset({"/predict", "/entities", "/relations", "/neighbourhood", "/ma
 REVALIDATED = "private, no-cache"
 
 
-def tag_of(reader: Reader) -> str:
-    """The ETag of a version: its number, and a digest of its manifest and of this release."""
-    manifest = json.dumps([lkge.__version__, to_json(reader.manifest)], sort_keys=True)
-    return f'W/"{reader.version}-{hashlib.sha256(manifest.encode()).hexdigest()[:12]}"'
+def tag_of(reader: Reader, labels: tuple[int, ...] | None = None) -> str:
+    """The ETag of a version: its number, and a digest of its manifest, of this release, and of the
+    stamp of the labels."""
+    parts = [lkge.__version__, to_json(reader.manifest), *(labels or ())]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return f'W/"{reader.version}-{digest[:12]}"'
 
 
 class ConditionalRequests(HTTPMiddleware):
@@ -32,7 +36,7 @@ class ConditionalRequests(HTTPMiddleware):
     def __init__(self, app: ASGIApp, service: Service) -> None:
         super().__init__(app)
         self._service = service
-        self._tag: tuple[Reader, str] | None = None
+        self._tag: tuple[tuple[Reader, tuple[int, ...] | None], str] | None = None
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET" or scope["path"] not in PATHS:
@@ -55,8 +59,12 @@ class ConditionalRequests(HTTPMiddleware):
         """That of the version before the request: if another is activated meanwhile, the client
         asks again."""
         reader = self._service.reader
-        if self._tag is None or self._tag[0] is not reader:
-            self._tag = reader, tag_of(reader)
+        try:
+            current = reader, stamp_of(self._service.store.folder)
+        except LkgeError:  # the answer will say so
+            current = reader, None
+        if self._tag is None or self._tag[0] != current:
+            self._tag = current, tag_of(*current)
         return self._tag[1]
 
 

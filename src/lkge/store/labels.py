@@ -67,10 +67,15 @@ def read_labels(folder: Path) -> LabelMap:
 
 def current_labels(folder: Path) -> LabelMap:
     """The same; none, and a warning, if the file is damaged. It is read when it has changed."""
+    return _as_of(folder, stamp_of(folder))
+
+
+def stamp_of(folder: Path) -> tuple[int, ...] | None:
+    """What differs when the labels have changed; None without labels."""
     path = folder / LABELS
     with as_run_error(path):
         found = path.stat() if path.exists() else None
-    return _as_of(folder, found and (found.st_mtime_ns, found.st_size, found.st_ino))
+    return found and (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @lru_cache(maxsize=4)
