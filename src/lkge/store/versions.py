@@ -108,6 +108,7 @@ class Store:
         self.folder = Path(folder)
         self.folder_of_versions, self.inbox = self.folder / VERSIONS, self.folder / INBOX
         self.data, self.log_file = self.folder / DATA, self.folder / LOG
+        self._numbers = disk.Numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})\.json")
         with disk.with_remedies(self.folder):
             self._require_store()
             self.format = self._format()
@@ -209,7 +210,7 @@ class Store:
         """The numbers of all versions, damaged ones too, ascending."""
         if self.is_old:
             return old_format.versions_in(self.folder_of_versions)
-        return disk.numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})\.json")
+        return self._numbers()
 
     @property
     def tags(self) -> dict[str, int]:
