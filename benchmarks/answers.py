@@ -279,7 +279,8 @@ def _markdown(found: Sequence[Answers], options: argparse.Namespace) -> str:
         f"{' --random' if options.random else ''}`, lkge {code_of(made)}, {machine_of(made)}"
         f"{_faiss_version()}.",
         "",
-        f"Rows are {'random' if options.random else trained}. One thread, k = {K}. `predict` and "
+        f"Rows are {'random' if options.random else trained}. {options.queries} queries, one at a "
+        f"time on one thread, k = {K}. `predict` and "
         "`similar` are those of a living graph, with names and plausibility. The others find "
         "places and scores only.",
         "",

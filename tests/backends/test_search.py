@@ -45,6 +45,7 @@ ROWS: dict[str, Any] = {
     "few": lambda seed: normal(seed, 2, 9),
     "equal rows": lambda seed: copies(normal(seed, 1200, 16)),
     "one row again and again": lambda seed: np.repeat(normal(seed, 1, 24), 1100, axis=0),
+    "one row too often": lambda seed: np.repeat(normal(seed, 1, 8), 2 * kernels.FEW, axis=0),
     "whole numbers": lambda seed: np.rint(normal(seed, 1100, 12)),
     "zeros among others": lambda seed: normal(seed, 900, 20) * (np.arange(900) % 3 > 0)[:, None],
     "zeros": lambda seed: np.zeros((700, 8), np.float32),
@@ -172,6 +173,17 @@ def test_few_scores_are_computed() -> None:
     computed = (found.list == expected.list).sum()
     assert LISTED <= computed < 1000
     np.testing.assert_allclose(found.list, expected.list, atol=0.03 * expected.list.std())
+
+
+def test_where_bounds_decide_nothing_all_is_computed_once() -> None:
+    rows, query = normal(14, 2 * kernels.FEW, 8), normal(15, 1, 8)
+    rows[:, 0], query[0, 0] = 1e7, 0
+    by_bytes, plain = searches(rows)
+    left = np.ones(len(rows), np.bool_)
+    found = by_bytes.best(torch.from_numpy(query), 3, left)
+    expected = plain.best(torch.from_numpy(query), 3, left)
+    require_same(found, expected)
+    assert found.list.tobytes() == expected.list.tobytes()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -61,9 +61,9 @@ def predict(
 ) -> None:
     """Complete facts: the best objects of a subject and relation, or the best subjects."""
     queries = queries_of(subject, relation, object_, batch)
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     for flag, given in (("--new", new), ("--in-range", in_range)):
-        if given and not reader.store.options.known:
+        if given and not reader.keeps_known:
             raise SettingsError(f"{flag} needs the known facts, which this graph does not keep")
     answered = []
     for query, place in queries:
@@ -88,7 +88,7 @@ def similar(
     as_json: output.AsJson = False,
 ) -> None:
     """Find the entities whose embeddings point most nearly the same way."""
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     found = reader.similar(entity, k)
     if as_json:
         answers = [each._asdict() for each in found]
@@ -109,7 +109,7 @@ def score(
 ) -> None:
     """Judge facts: how plausible each object is for subject and relation, and what is known."""
     read = grow.read_files(files, columns, file_format)
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     scored = [fact for facts in read for fact in scores_of(reader, facts)]
     if as_json:
         output.print_json({**_of_version(reader), "facts": _trees(reader, scored)})
@@ -195,14 +195,14 @@ def _judged(reader: Reader, fact: Prediction | ScoredFact) -> tuple[str | grids.
     if fact.known or not fact.in_range:
         mark = grids.Cell("known" if fact.known else "out of range", faint=True)
     numbers = (text.number(fact.plausibility), text.number(fact.score))
-    return (bar(fact.plausibility), *numbers, mark if reader.store.options.known else "")
+    return (bar(fact.plausibility), *numbers, mark if reader.keeps_known else "")
 
 
 def _trees(
     reader: Reader, facts: Sequence[Prediction] | Sequence[ScoredFact]
 ) -> list[dict[str, Any]]:
     """Facts for JSON; `known` and `in_range` are None if the graph does not keep known facts."""
-    unknown = {} if reader.store.options.known else {"known": None, "in_range": None}
+    unknown = {} if reader.keeps_known else {"known": None, "in_range": None}
     return [fact._asdict() | unknown for fact in facts]
 
 

@@ -286,11 +286,11 @@ def _say_warnings(learned: Iterable[records.VersionRecord]) -> None:
     output.say_warnings(warning for record in learned for warning in record.warnings)
 
 
-def opened(kg: Path, version: str | None = None) -> reader.Reader:
-    """A version of the graph for queries, by number or tag; default: the newest."""
+def opened(kg: Path, version: str | None = None, *, to_answer: bool = False) -> reader.Reader:
+    """A version of the graph, by number or tag; default: the newest."""
     from lkge.store.reader import open_reader
 
-    return open_reader(kg, version)
+    return open_reader(kg, version, to_answer=to_answer)
 
 
 def read_files(

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -59,6 +60,15 @@ class ActiveVersion:
         self._versions = store.versions()
         self.reader, self.quality = self._open_newest()
 
+    @property
+    def damage(self) -> str | None:
+        """That the newest version is damaged, and which one answers; None if it is the newest."""
+        newest, version = self._versions[-1], self.reader.version
+        if version >= newest:
+            return None
+        repair = shlex.join(["lkge", "verify", str(self._store.folder), "--repair"])
+        return f"version {newest} is damaged, and version {version} answers; run: {repair}"
+
     async def query(self, task: Callable[[Reader], T]) -> tuple[int, T]:
         """The active version, and the result of a task on it in the compute threads."""
         reader = self.reader
@@ -107,7 +117,7 @@ class ActiveVersion:
 
     def _open_newest(self) -> tuple[Reader, Quality]:
         """The newest version, and the verdict on it."""
-        reader = open_reader(self._store.folder)
+        reader = open_reader(self._store, to_answer=True)
         reader.use_kernels()
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:

@@ -14,6 +14,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from lkge.data.reading import open_regular
 from lkge.errors import SettingsError
 from lkge.serve.app import create_app
 from lkge.serve.auth import Tokens
@@ -74,6 +75,8 @@ def server_config(
         ssl_keyfile=key,
     )
     try:
+        for path in tls or ():
+            open_regular(path).close()  # a pipe would be waited for
         config.load()
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or error

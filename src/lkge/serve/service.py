@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from itertools import islice
 from typing import Any
 
 from lkge.data.formats import Triple
@@ -41,9 +42,9 @@ class Service:
         self.queue = jobs.JobQueue()
         self._skipped = store.skipped
         self.relearning: responses.RelearnJob | None = None
-        if relearning.is_requested(store.folder, self.reader.log):
+        if relearning.is_requested(self.reader):
             self.relearning = responses.RelearnJob(status="waiting")
-        self.trouble: str | None = None
+        self.trouble = self.active.damage
         self._accepting = 0
         self._learner = child
         self._wake_learner = asyncio.Event()
@@ -113,7 +114,7 @@ class Service:
 
     async def relearn(self) -> responses.RelearnJob:
         """Learn all known facts at once, after the batches that wait; one such job at a time."""
-        if not self.reader.store.options.known:
+        if not self.reader.keeps_known:
             raise errors.HTTPProblem(
                 409, "this graph keeps no known facts, so there is nothing to learn again"
             )
@@ -130,21 +131,27 @@ class Service:
         job = self.queue.get(number)
         if job is not None:
             return job
-        for record in reversed(self.reader.log):
-            if record.batch == number and record.kind in records.WITH_BATCH:
-                return jobs.done_job(record)
+        for record in self._learned():
+            if record.batch <= number:
+                if record.batch == number:
+                    return jobs.done_job(record)
+                break
         if number in self._skipped:
             return jobs.skipped_job(self._skipped[number])
         raise errors.HTTPProblem(404, f"there is no job {number}")
 
     def jobs(self) -> list[responses.Job]:
         """The queue and the last finished jobs; newest first."""
-        added = [record for record in self.reader.log if record.kind in records.WITH_BATCH]
-        done = {record.batch: jobs.done_job(record) for record in added[-RECENT_JOBS:]}
+        added = islice(self._learned(), RECENT_JOBS)
+        done = {record.batch: jobs.done_job(record) for record in added}
         notes = list(self._skipped.values())[-RECENT_JOBS:]
         done = {note.number: jobs.skipped_job(note) for note in notes} | done
         recent = [done[number] for number in sorted(done)[-RECENT_JOBS:]]
         return [*reversed(self.queue.jobs), *reversed(recent)]
+
+    def _learned(self) -> Iterator[records.VersionRecord]:
+        """The versions that a batch led to, the newest first: the numbers of batches fall."""
+        return (each for each in reversed(self.reader.log) if each.kind in records.WITH_BATCH)
 
     async def tags(self) -> dict[int, list[str]]:
         """The tags of each version that has one."""
@@ -181,7 +188,7 @@ class Service:
                 except (LkgeError, OSError) as error:
                     await self._set_trouble(str(error))
                 else:
-                    await self._set_trouble(None)
+                    await self._set_trouble(self.active.damage)
                     due = self.queue.jobs and time.monotonic() >= self._retry_at
                     if due or (self._must_relearn and not self.queue.jobs):
                         self._wake_learner.set()
@@ -309,5 +316,7 @@ def _log_errors(action: str) -> Iterator[None]:
     """Log an error; the service continues."""
     try:
         yield
+    except LkgeError as error:
+        logging.getLogger("lkge.serve").warning("%s failed: %s", action, error)
     except Exception:
         logging.getLogger("lkge.serve").exception("%s failed", action)

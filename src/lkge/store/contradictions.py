@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from lkge.data.files import with_remedies
 from lkge.errors import DamagedFile
 from lkge.store.versions import Store
 
@@ -27,18 +28,20 @@ class OfStore(Protocol):
 @contextmanager
 def naming_damage(store: Store) -> Iterator[None]:
     """An error of the block that is none of this library is a DamagedFile if a check of the store
-    finds a file of a version that makes no sense; else it stays what it is."""
+    finds a file of a version that makes no sense; else it stays what it is. One of the file system
+    is a RunError."""
     try:
-        yield
+        with with_remedies(store.folder):
+            yield
     except CAUSES as error:
         from lkge.store.checking import check  # checking reads stores; this is for those who do
 
         damage = next((found for found in check(store) if found.version is not None), None)
         if damage is None:
             raise
+        reason = damage.reason.removeprefix("damaged, ")
         raise DamagedFile(
-            f"{damage.path}: damaged, {damage.reason}; `lkge verify --repair` mends what can be "
-            "mended"
+            f"{damage.path}: damaged, {reason}; `lkge verify --repair` mends what can be mended"
         ) from error
 
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
-from lkge.data.files import as_run_error, sync_folder
+from lkge.data.files import as_run_error, reason_of, sync_folder
+from lkge.data.reading import max_memory, open_regular, read_regular
 from lkge.errors import DamagedFile
 from lkge.evaluation.results import nan_to_none
 from lkge.store.records import REMEDY, LogPosition, VersionRecord, from_json, to_json
@@ -25,13 +26,25 @@ FIRST = len(BEFORE) + 64 + len(BETWEEN)
 
 
 class Log(Sequence[VersionRecord]):
-    """The lines up to a position. Reading verifies all; a line becomes a record when asked for."""
+    """The lines up to a position. Reading verifies all; a line becomes a record when asked for.
+    `before` is a log that was read before: its records are taken over if its lines are the same."""
 
-    def __init__(self, path: Path, position: LogPosition, *, with_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        position: LogPosition,
+        *,
+        with_unknown: bool = False,
+        before: "Log | None" = None,
+    ) -> None:
         lines = _read(path, position.bytes).splitlines(keepends=True)
         if last_checksum(lines) != position.checksum:
             raise DamagedFile(f"{path}: damaged; {REMEDY}")
         self._lines, self._with_unknown = lines, with_unknown
+        goes_on = before is not None and lines[: len(before)] == before._lines
+        self._records: dict[int, VersionRecord] = (
+            dict(before._records) if before and goes_on else {}
+        )
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -41,10 +54,12 @@ class Log(Sequence[VersionRecord]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[VersionRecord]: ...
     def __getitem__(self, place: int | slice) -> VersionRecord | Sequence[VersionRecord]:
-        found = self._lines[place]
-        if isinstance(found, list):
-            return tuple(_record(line, self._with_unknown) for line in found)
-        return _record(found, self._with_unknown)
+        if isinstance(place, slice):
+            return tuple(self[each] for each in range(len(self))[place])
+        place = range(len(self))[place]
+        if place not in self._records:
+            self._records[place] = _record(self._lines[place], self._with_unknown)
+        return self._records[place]
 
 
 def line_of(record: VersionRecord, before: str) -> tuple[bytes, str]:
@@ -75,7 +90,7 @@ def require_end(path: Path, position: LogPosition) -> None:
     """DamagedFile if no line with the checksum of a position ends there."""
     if not position.bytes:
         return
-    with as_run_error(path), path.open("rb") as file:
+    with as_run_error(path), open_regular(path, follow=False) as file:
         start = position.bytes
         while start:  # the last line: backwards until a line begins
             step = min(start, 1 << 14)
@@ -112,7 +127,11 @@ def last_checksum(lines: Sequence[bytes]) -> str | None:
 
 def readable(path: Path) -> Iterator[VersionRecord]:
     """The records of those lines that can be read, for a repair."""
-    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+    try:
+        content = read_regular(path, max_memory(), follow=False)
+    except OSError:
+        return
+    for line in content.splitlines(keepends=True):
         try:
             if line.startswith(BEFORE) and line.endswith(BEHIND):
                 yield _record(line)
@@ -136,10 +155,10 @@ def _chained(before: str, body: bytes) -> str:
 def _read(path: Path, size: int) -> bytes:
     """The first bytes of a file."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path, follow=False) as file:
             content = file.read(size)
     except OSError as error:
-        raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
+        raise DamagedFile(f"{path}: cannot be read: {reason_of(error)}") from error
     if len(content) != size:
         raise DamagedFile(f"{path}: damaged, truncated: {len(content)} of {size} bytes; {REMEDY}")
     return content

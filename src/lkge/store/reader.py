@@ -115,7 +115,8 @@ class Reader:
             self.answers = known_of(self._files[versions.KNOWN])
             if versions.INFERENCE in self._files:
                 self._require_tables(self.tables[versions.INFERENCE])
-        self._judge = Judge(self.answers, self.calibration, store.options.known)
+        self.keeps_known = store.keeps_known(self.record)
+        self._judge = Judge(self.answers, self.calibration, self.keeps_known)
 
     @cached_property
     def log(self) -> Sequence[VersionRecord]:
@@ -192,6 +193,17 @@ class Reader:
         for kind in kinds or self._files:
             for file in self._files[kind]:
                 file.verify()
+
+    def verify_once(self, *kinds: str) -> None:
+        """The same for the files of some kinds that were not verified since they were mapped."""
+        for kind in kinds:
+            for file in self._files.get(kind, ()):
+                file.verify_once()
+
+    def verify_answers(self) -> None:
+        """The same for all that answers are made of."""
+        tables = versions.INFERENCE if versions.INFERENCE in self._files else versions.MODEL
+        self.verify_once(versions.NAMES, versions.KNOWN, tables)
 
     def verify_rows(self, kind: str, rows: Ids) -> None:
         """The same for the blocks of some rows, ascending, of arrays by entity. Deltas and what is
@@ -425,14 +437,23 @@ def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
     return {ENTITY: predictor.entity, RELATION: predictor.relation}
 
 
-def open_reader(folder: Path | str, version: int | str | None = None) -> Reader:
-    """A version of the graph in `folder`, by number or tag; default: the newest that is whole. If
-    newer ones are damaged, a DamageWarning says so."""
-    store = Store(Path(folder))
+def open_reader(
+    graph: Path | str | Store, version: int | str | None = None, *, to_answer: bool = False
+) -> Reader:
+    """A version of a graph, by number or tag; default: the newest that is whole. If newer ones are
+    damaged, a DamageWarning says so. One that is to answer is verified as far as it answers."""
+    store = graph if isinstance(graph, Store) else Store(Path(graph))
+
+    def opened(number: int) -> Reader:
+        reader = Reader(store, number)
+        if to_answer:
+            reader.verify_answers()
+        return reader
+
     with naming_damage(store):
         if version is not None:
-            return Reader(store, store.number_of(version))
-        return store.newest_of(lambda newest: Reader(store, newest), warn=True)
+            return opened(store.number_of(version))
+        return store.newest_of(opened, warn=True)
 
 
 @contextmanager

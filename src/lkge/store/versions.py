@@ -54,11 +54,10 @@ STORE, LOG, VERSIONS, DATA = "store.json", "log.jsonl", "versions", "data"
 INBOX, LEARNING, DAMAGED, SET_ASIDE = "inbox", "learning", "damaged", "set_aside"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH = records.KINDS
-OWN = (
-    *(STORE, LOG, VERSIONS, DATA, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK),
-    *(TAGS, SKIPPED, VERIFIED, SET_ASIDE),
-)
-"""What is in the folder of a store and must not be a link."""
+RELEARN_REQUEST = "relearn.json"
+OWN_FOLDERS = (VERSIONS, DATA, INBOX, LEARNING, DAMAGED, SET_ASIDE)
+OWN_FILES = (STORE, LOG, WRITER_LOCK, INBOX_LOCK, TAGS, SKIPPED, VERIFIED, RELEARN_REQUEST)
+"""What is in the folder of a store, and is neither a link nor a pipe or device."""
 BATCH_NAME = r"(\d{8}|[1-9]\d{8,})\.json"
 ENTITY, RELATION = "entity", "relation"
 """The inference tables in `INFERENCE`."""
@@ -72,6 +71,20 @@ SWEEPS = 8
 Read = TypeVar("Read")
 
 
+def require_own(folder: Path) -> None:
+    """RunError if something in the folder of a store points outside or cannot be read."""
+    for name in (*OWN_FOLDERS, *OWN_FILES):
+        path, is_folder = folder / name, name in OWN_FOLDERS
+        if path.is_symlink():
+            raise RunError(
+                f"{path}: a symbolic link, and what is behind it is not of this store; remove the "
+                "link"
+            )
+        if path.exists() and not (path.is_dir() if is_folder else path.is_file()):
+            kind = "folder" if is_folder else "file"
+            raise RunError(f"{path}: not a {kind}; remove what is in its place")
+
+
 class Store:
     """The folder of a living graph. It holds no state but the paths, and what it has verified."""
 
@@ -79,16 +92,18 @@ class Store:
         self.folder = Path(folder)
         self.folder_of_versions, self.inbox = self.folder / VERSIONS, self.folder / INBOX
         self.data, self.log_file = self.folder / DATA, self.folder / LOG
-        if not self.folder_of_versions.is_dir():
-            raise RunError(f"{folder}: not a store: no versions there; make one with `lkge init`")
-        for name in OWN:
-            if (self.folder / name).is_symlink():
-                raise RunError(
-                    f"{self.folder / name}: a symbolic link, and what is behind it is not of this "
-                    "store; remove the link"
-                )
-        self.format = self._format()
+        with disk.with_remedies(self.folder):
+            self._require_store()
+            self.format = self._format()
         self._sound: dict[tuple[object, ...], ArrayFile] = {}
+        self._log: log.Log | None = None
+
+    def _require_store(self) -> None:
+        if not self.folder_of_versions.is_dir():
+            raise RunError(
+                f"{self.folder}: not a store: no versions there; make one with `lkge init`"
+            )
+        require_own(self.folder)
 
     @classmethod
     def create(
@@ -153,6 +168,17 @@ class Store:
     def options(self) -> Options:
         """The options that the store was made with."""
         return self._root().options
+
+    def keeps_known(self, record: VersionRecord) -> bool:
+        """Whether known facts are stored. If `store.json` is damaged, what a version says of it,
+        and a DamageWarning."""
+        try:
+            return self.options.known
+        except NewerFormat:
+            raise
+        except RunError as error:
+            warnings.warn(str(error), DamageWarning, stacklevel=4)
+            return record.known_facts > 0 or record.entities == 0
 
     def write_root(self, config: Mapping[str, Any], options: Options) -> None:
         """Write `store.json`."""
@@ -227,7 +253,8 @@ class Store:
         if self.is_old:
             return old_format.read_manifest(self.manifest_file(manifest.version))[1]
         later = self.format.writer > records.FORMAT
-        return log.Log(self.log_file, manifest.log, with_unknown=later)
+        self._log = log.Log(self.log_file, manifest.log, with_unknown=later, before=self._log)
+        return self._log
 
     def path_of(self, file: File) -> Path:
         """Where a file of a version is."""
@@ -283,8 +310,8 @@ class Store:
         return self.newest_of(opened)
 
     def newest_of(self, read: Callable[[int], Read], *, warn: bool = False) -> Read:
-        """`read(version)` with the newest version for which it raises no error; a DamageWarning if
-        others are newer."""
+        """`read(version)` with the newest version for which it raises no error that is one of its
+        files; a DamageWarning if others are newer."""
         while True:
             state, problems = self._state(), list[tuple[int, Exception]]()
             for version in reversed(state[0]):
@@ -293,6 +320,8 @@ class Store:
                 except NewerFormat:
                     raise
                 except (LkgeError, OSError) as error:
+                    if disk.is_passing(error):
+                        raise
                     problems.append((version, error))
                     continue
                 break
@@ -404,8 +433,8 @@ class Store:
         self.prune(options)
 
     def prune(self, options: Options) -> None:
-        """Remove the versions that need not stay; none while the tags cannot be read. The last one
-        that was verified as a whole stays."""
+        """Remove the versions that need not stay; none while the tags or what was verified cannot
+        be read. The last one that was verified as a whole stays."""
         try:
             kept = {*self.tags.values(), last_verified(self.folder)}
         except RunError:
@@ -427,9 +456,9 @@ class Store:
         try:
             versions = self.versions()
             named = {name for v in versions for name in self.manifest(v).names}
+            verified = last_verified(self.folder)
         except RunError:
             return
-        verified = last_verified(self.folder)
         after = range(versions[-1] + 1 if verified is None else verified + 1, versions[-1] + 1)
         for name in os.listdir(self.data):
             match = PLAIN_NAME.fullmatch(name)
@@ -462,7 +491,7 @@ def _regular(path: Path, size: int) -> os.stat_result:
         found = path.lstat()
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        raise DamagedFile(f"{path}: {'missing' if missing else error.strerror}") from error
+        raise DamagedFile(f"{path}: {'missing' if missing else disk.reason_of(error)}") from error
     if not stat.S_ISREG(found.st_mode):
         raise DamagedFile(f"{path}: not a file")
     if found.st_size != size:
@@ -475,4 +504,4 @@ def _read(path: Path) -> bytes:
     try:
         return read_regular(path, follow=False)
     except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RunError(f"{path}: cannot be read: {disk.reason_of(error)}") from error

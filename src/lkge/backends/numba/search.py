@@ -45,8 +45,11 @@ ROUNDING = 4e-6
 MOST = 1e37
 """Scores above are computed by a full scan: float32 may not hold the bounds."""
 
+FEW, SHARE = 4096, 16
+"""If more than so many rows and more than one in `SHARE` must be computed, all are."""
 NO_LENGTHS = np.empty(0)
 """Scores are products, not cosines."""
+NO_LIMIT = -1
 EVERY = np.empty(0, dtype=np.bool_)
 """All rows are left."""
 
@@ -148,7 +151,7 @@ class ByteSearch(Search):
     def _found(
         self, table: ByteRows, query: Floats, lengths: Doubles, length: float, k: int, left: Flags
     ) -> Best | None:
-        """The best by bytes; None if float32 may not hold the bounds."""
+        """The best by bytes; None if float32 may not hold the bounds, or they decide too little."""
         exact = query[0] / np.float64(length or 1.0)
         largest = float(np.abs(exact).max(initial=0))
         highest = largest * exact.size * HIGHEST * table.largest
@@ -161,14 +164,16 @@ class ByteSearch(Search):
         _estimates(codes, steps, errors, levels, step, reach, slack, estimates, bounds)
         order = np.argsort(-bounds)
 
-        def best(most: int, left: Flags, replaces: bool) -> tuple[Places, Floats]:
+        def best(most: int, left: Flags, limit: int) -> tuple[Places, Floats, bool]:
             return _best(
                 query, self._rows, lengths, length, steps, errors, reach, slack, order, bounds,
-                left, most, estimates, replaces,
+                left, most, estimates, limit,
             )  # fmt: skip
 
-        best(min(LISTED, len(left)), EVERY, True)
-        places, scores = best(min(k, int(np.count_nonzero(left))), left, False)
+        few = max(FEW, len(left) // SHARE)
+        if not best(min(LISTED, len(left)), EVERY, few)[2]:
+            return None
+        places, scores, _ = best(min(k, int(np.count_nonzero(left))), left, NO_LIMIT)
         first = np.lexsort((places, -scores))[:k]
         return Best(places[first], scores[first], estimates)
 
@@ -251,14 +256,15 @@ def _margin(
 def _best(
     query: Floats, rows: Floats, lengths: Doubles, length: float, steps: Floats, errors: Floats,
     query_length: np.float32, slack: np.float32, order: Places, bounds: Floats, left: Flags,
-    k: int, estimates: Floats, replaces: bool,
-) -> tuple[Places, Floats]:  # fmt: skip
+    k: int, estimates: Floats, limit: int,
+) -> tuple[Places, Floats, bool]:  # fmt: skip
     """Rows that are left, among them all with at least the k-th best score, in any order, and their
-    scores. With `replaces` scores that are computed take the place of their estimates."""
+    scores. With a `limit` scores that are computed take the place of their estimates; False if
+    these were more."""
     places = np.empty(len(rows) if k else 0, dtype=np.int64)
     scores = np.empty(len(places), dtype=np.float32)
     best = [np.float32(-np.inf)] * k
-    count = 0
+    count, computed = 0, 0
     for block in order:
         if not k or bounds[block] < best[0]:
             break
@@ -267,11 +273,14 @@ def _best(
             if estimates[n] + margin < best[0]:
                 continue
             score = _score(query, rows, n, lengths, length)
-            if replaces:
+            if limit != NO_LIMIT:
                 estimates[n] = score
+                computed += 1
             if score >= best[0] and (not len(left) or left[n]):
                 places[count], scores[count] = n, score
                 count += 1
                 if score > best[0]:
                     heapreplace(best, score)
-    return places[:count], scores[:count]
+        if limit != NO_LIMIT and computed > limit:
+            return places[:0], scores[:0], False
+    return places[:count], scores[:count], True
