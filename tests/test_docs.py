@@ -70,6 +70,9 @@ def test_the_commands_are_those_of_the_page() -> None:
         "lkge predict",
         "lkge similar",
         "lkge score",
+        "lkge find",
+        "lkge suggest",
+        "lkge explain",
         "lkge verify",
         "lkge rollback",
         "lkge tag",
@@ -188,7 +191,14 @@ def test_the_files_of_a_store_are_those_that_the_page_lists(tmp_path: Path) -> N
     kg.tag("first")
     made = {path.name for path in (tmp_path / "KG").rglob("*")} - {"000001"}
     assert made <= names
-    come_and_go = {"00000001.json", "learning", "damaged", "relearn.json", "set_aside"}
+    come_and_go = {
+        "00000001.json",
+        "learning",
+        "damaged",
+        "relearn.json",
+        "set_aside",
+        "labels.json",
+    }
     come_and_go |= {"verified.json", "000002-model-delta.safetensors"}
     assert names - made == come_and_go
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lkge.data import files
 from lkge.data.files import (
+    Numbers,
     as_data_error,
     as_run_error,
     held,
@@ -206,3 +208,26 @@ def test_a_pipe_in_place_of_a_lock_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "lock")
     with pytest.raises(RunError, match="not a file"), held(tmp_path / "lock"):
         pytest.fail("there was no lock to hold")
+
+
+def test_a_folder_that_has_settled_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[Path] = []
+    monkeypatch.setattr(files, "numbers", lambda folder, _: listed.append(folder) or [3])
+    now = Numbers(tmp_path, r"(\d+)")
+    assert now() == now() == [3]
+    assert len(listed) == 2  # it was made a moment ago, and may change again at the same time
+    os.utime(tmp_path, (0, 0))
+    assert [now(), now(), now()] == [[3]] * 3
+    assert len(listed) == 3
+    (tmp_path / "4").touch()
+    now()
+    assert len(listed) == 4
+
+
+def test_changes_of_a_folder_at_any_moment_are_seen(tmp_path: Path) -> None:
+    now = Numbers(tmp_path, r"(\d+)")
+    for number in range(50):
+        (tmp_path / str(number)).touch()
+        assert now() == list(range(number + 1))

@@ -55,6 +55,17 @@ def test_a_file_is_accepted(kg: Path) -> None:
     assert first.valid == 0.1
 
 
+def test_labels_of_rdf_are_set(kg: Path) -> None:
+    label = b"<http://www.w3.org/2000/01/rdf-schema#label>"
+    content = b'<x:a> <x:r> <x:b> . <x:a> %b "Ex" .' % label
+    with running_client(kg, learner_command=IDLE_LEARNER) as client:
+        assert post(client, "/facts/preview", content, format="ttl").status_code == 200
+        assert Store(kg).labels == {}
+        accepted = post(client, "/facts/file", content, format="ttl").json()
+        assert accepted["warnings"] == []
+        assert Store(kg).labels == {"x:a": "Ex"}
+
+
 @pytest.mark.parametrize(
     ("format", "content"),
     [

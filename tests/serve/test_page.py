@@ -66,7 +66,8 @@ def test_type_choose_and_read_the_answer(page: Page) -> None:
     expect(answers(page)).to_have_count(10)
     known = answers(page).filter(has_text="Country 3")
     expect(known.locator(".mark")).to_have_text("known")
-    city = answers(page).filter(has_text="City 03").first
+    expect(answers(page).filter(has_text="City 03")).to_have_count(0)
+    city = answers(page).filter(has_text="City").first
     expect(city.locator(".mark")).to_have_text("out of range")
     new = answers(page).filter(has_not_text="known").locator(".track i")
     widths = [bar.bounding_box()["width"] for bar in new.all()]
@@ -83,6 +84,107 @@ def test_type_choose_and_read_the_answer(page: Page) -> None:
     expect(answers(page).filter(has_text="Country 3")).to_have_count(0)
     page.get_by_role("radio", name="? → relation → entity").check()
     expect(page.locator(".question")).to_contain_text("? → lies in → City 03")
+
+
+def test_why_an_answer(page: Page) -> None:
+    ask(page, "city 07")
+    row = answers(page).filter(has_text="Country 1")
+    why = row.get_by_role("button", name="Why?")
+    why.click()
+    expect(why).to_have_attribute("aria-expanded", "true")
+    reasons = row.locator(".reasons li")
+    expect(reasons).to_have_count(6)
+    weights = [float(text) for text in reasons.locator(".weight").all_inner_texts()]
+    assert weights == sorted(weights, reverse=True)
+    expect(row.locator(".reasons")).to_contain_text("same relation and object, subjects alike by")
+    reasons.first.get_by_role("link").first.click()
+    around = page.get_by_role("region", name="Neighbourhood")
+    expect(around.locator("strong")).not_to_have_text("City 07")
+    why.click()
+    expect(row.locator(".reasons")).to_be_hidden()
+
+
+def test_the_relation_between_two_entities(page: Page) -> None:
+    ask(page)
+    page.get_by_role("radio", name="Entity → ? → entity").check()
+    expect(page.get_by_label("Relation", exact=True)).to_be_hidden()
+    expect(page.get_by_text("More limits")).to_be_hidden()
+    box = page.get_by_role("combobox", name="Other entity")
+    box.press_sequentially("try 3")
+    expect(page.get_by_role("listbox", name="Other entities").get_by_role("option")).to_have_count(
+        1
+    )
+    box.press("ArrowDown")
+    box.press("Enter")
+    expect(page.locator(".question")).to_contain_text("City 03 → ? → Country 3")
+    expect(answers(page)).to_have_count(3)
+    expect(answers(page).filter(has_text="lies in").locator(".mark")).to_have_text("known")
+    page.get_by_label("Only what is not known yet").check()
+    expect(answers(page)).to_have_count(1)
+    page.reload()
+    expect(answers(page)).to_have_count(3)
+
+
+def test_answers_within_limits(page: Page) -> None:
+    ask(page)
+    page.get_by_text("More limits").click()
+    page.get_by_label("Only these entities").fill("City 09, Country 1,Country 3")
+    page.get_by_label("Only these entities").press("Tab")
+    expect(answers(page)).to_have_count(3)
+    page.get_by_label("Only what no known fact links").check()
+    expect(answers(page)).to_have_count(1)
+    expect(page.locator("#limits-set")).to_have_text(" · 2 set")
+    page.get_by_label("Only these entities").fill("")
+    page.get_by_label("Only what no known fact links").uncheck()
+    for name, text in (("Its relation", "near"), ("Its object", "city 09")):
+        box = page.get_by_role("combobox", name=name)
+        box.press_sequentially(text)
+        options = page.get_by_role("listbox", name=f"{name[4:].title()}s of the fact")
+        expect(options.get_by_role("option")).to_have_count(1)
+        box.press("ArrowDown")
+        box.press("Enter")
+    expect(page.locator("#limits-set")).to_have_text(" · 1 set")
+    expect(answers(page)).to_have_count(0)  # only City 03 itself is near to City 09
+    page.get_by_role("radio", name="? → relation → entity").check()
+    expect(answers(page)).to_have_count(0)
+
+
+def test_facts_that_may_be_missing(page: Page) -> None:
+    page.get_by_role("radio", name="New facts").check()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator(".question")).to_contain_text("New facts of the graph")
+    expect(answers(page)).to_have_count(10)
+    expect(answers(page).first.locator(".mark")).to_have_text("new")
+    ask(page, relation="near")
+    expect(page.locator(".question")).to_contain_text("New facts of City 03 with near to")
+    expect(page.locator(".question")).to_contain_text("no other has a better fact")
+    for fact in answers(page).locator(".fact").all_inner_texts():
+        assert "City 03" in fact
+        assert "→ near to →" in fact
+
+
+def test_labels_are_set_and_read(browser: Browser, learned: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(learned, tmp_path / "world")
+    with (
+        threaded(folder, learner_command=IDLE_LEARNER) as url,
+        service_page(browser, url, viewport=DESK) as page,
+    ):
+        ask(page)
+        page.get_by_role("radio", name="Label").check()
+        page.get_by_label("Facts, one a line").fill("City 03 | Third town\nCountry 3 | Land")
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator("#facts-result")).to_have_text("Stored on disk: 2 labels.")
+        expect(page.locator(".question")).to_contain_text("Third town City 03 → lies in")
+        expect(answers(page).filter(has_text="Land Country 3")).to_have_count(1)
+        around = page.get_by_role("region", name="Neighbourhood")
+        expect(around.locator("strong")).to_have_text("Third town City 03")
+        expect(around.locator("svg")).to_contain_text("Third town")
+        page.get_by_label("Entity", exact=True).fill("third")
+        option = page.get_by_role("listbox", name="Entities").get_by_role("option")
+        expect(option).to_have_text("Third town City 03")
+        option.click()
+        expect(page.get_by_label("Entity", exact=True)).to_have_value("City 03")
 
 
 def test_escape_closes_the_completion_and_then_empties_the_field(page: Page) -> None:
@@ -217,6 +319,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, url: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
         small = page.evaluate(
             "[...document.querySelectorAll('button.main, .buttons button, input[type=text]')]"
+            ".filter((one) => one.checkVisibility())"
             ".map((one) => one.getBoundingClientRect().height).filter((height) => height < 36)"
         )
         assert small == []
@@ -262,7 +365,7 @@ def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
     )
     assert nameless == []
     reached = []
-    for _ in range(25):
+    for _ in range(27):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id"))
     order = [
@@ -271,6 +374,7 @@ def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
         "count",
         "new-only",
         "in-range",
+        "limits-summary",
         "map-colour",
         "map-canvas",
         "facts",

@@ -19,6 +19,11 @@ from tests.serve.helpers import BEARER, IDLE_LEARNER, threaded
 WITH_INPUT = [
     ("POST", "/predict"),
     ("POST", "/predict/batch"),
+    ("POST", "/predict/relations"),
+    ("POST", "/suggest"),
+    ("POST", "/explain"),
+    ("POST", "/labels"),
+    ("GET", "/find"),
     ("POST", "/similar"),
     ("POST", "/score"),
     ("POST", "/facts"),

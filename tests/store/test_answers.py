@@ -65,16 +65,16 @@ def test_predict_answers_as_a_plain_scan(
         left = np.ones(reader.num_entities, np.bool_)
         if "in_range" in options:
             left[:] = False
-            left[reader._judge.range_of(2)] = True
+            left[reader.judge.range_of(2)] = True
         if "new_only" in options:
             left[known] = False
-        left[reader.removed] = False
+        left[reader.removed] = left[query[0]] = False
         places = first(scores, left, k)
         assert [answer.entity for answer in found] == reader.names.entity_table.names(
             np.array(places)
         )
         assert [answer.score for answer in found] == scores[places].tolist()
-        judged = reader._judge.judged(query, scores, np.array(places), scores[places], known)
+        judged = reader.judge.judged(query, scores, np.array(places), scores[places], known)
         assert [answer.known for answer in found] == judged.known.tolist()
         plausibility = [answer.plausibility for answer in found]
         np.testing.assert_allclose(plausibility, judged.plausibility, rtol=0.02, atol=1e-3)

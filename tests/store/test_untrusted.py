@@ -69,7 +69,17 @@ def test_a_manifest_names_files_of_its_own_folder_only(
 
 @pytest.mark.parametrize(
     "name",
-    ["inbox", "learning", "versions", "data", "log.jsonl", "damaged", "store.json", "tags.json"],
+    [
+        "inbox",
+        "learning",
+        "versions",
+        "data",
+        "log.jsonl",
+        "damaged",
+        "store.json",
+        "tags.json",
+        "labels.json",
+    ],
 )
 def test_a_link_in_the_folder_of_a_store_is_refused(
     graph: LivingGraph, tmp_path: Path, name: str

@@ -10,7 +10,19 @@ import typer
 from typer.core import TyperGroup
 
 import lkge
-from lkge.cli import ask, bench, datasets, grow, keep, methods, output, queue, run, streams
+from lkge.cli import (
+    ask,
+    bench,
+    datasets,
+    discover,
+    grow,
+    keep,
+    methods,
+    output,
+    queue,
+    run,
+    streams,
+)
 from lkge.data.files import reason_of
 
 
@@ -67,7 +79,8 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Living graphs": (
         *(grow.init, grow.add, grow.edit, grow.relearn, keep.log, keep.health),
         *(queue.queue, queue.config),
-        *(ask.predict, ask.similar, ask.score),
+        *(ask.predict, ask.similar, ask.score, ask.find),
+        *(discover.suggest, discover.explain),
         *(keep.rollback, keep.tag, keep.keep, keep.export, keep.serve),
         *(keep.verify, keep.compact, keep.backup, keep.migrate),
     ),

@@ -1,8 +1,8 @@
-"""`lkge predict`, `lkge similar` and `lkge score`: query a living graph."""
+"""`lkge predict`, `lkge similar`, `lkge score` and `lkge find`: query a living graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,12 +11,15 @@ from typer import Argument, Option
 
 from lkge.cli import grow, output
 from lkge.cli.previewed import FACT_FILES, Columns, FileFormat
+from lkge.data.vocabulary import INVERSE
 from lkge.errors import DataError, SettingsError
 from lkge.reports import grids, text
 
 if TYPE_CHECKING:
     from lkge.data.facts import NamedFacts
+    from lkge.store.labels import LabelMap
     from lkge.store.reader import Prediction, Reader, ScoredFact
+    from lkge.store.relations import RelationPrediction
 
 Count = Annotated[int, Option("-k", "--top", min=1, help="How many answers.")]
 ASKED = "?"
@@ -25,14 +28,17 @@ EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 class Query(NamedTuple):
-    """A fact whose subject or object is asked for."""
+    """A fact of which one part is asked for."""
 
     subject: str | None
-    relation: str
+    relation: str | None
     object: str | None
 
-    def __str__(self) -> str:
-        return f"({self.subject or ASKED}, {self.relation}, {self.object or ASKED})"
+    def shown(self, labels: LabelMap) -> str:
+        """The query as people read it."""
+        found = labels.of(filter(None, self))
+        parts = (text.labelled(name, found.get(name, "")) if name else ASKED for name in self)
+        return f"({', '.join(parts)})"
 
 
 def predict(
@@ -49,35 +55,130 @@ def predict(
     k: Count = 10,
     batch: Annotated[
         Path | None,
-        Option(help="A TSV file of questions: subject, relation, ? or ?, relation, object."),
+        Option(help="A TSV file of questions: subject, relation and object, a ? for one of them."),
     ] = None,
     new: Annotated[bool, Option("--new", help="Only answers that are not known.")] = False,
     in_range: Annotated[
         bool,
         Option("--in-range", help="Only answers that known facts of the relation have there."),
     ] = False,
+    unlinked: Annotated[
+        bool, Option("--unlinked", help="Only entities in no known fact with the one given.")
+    ] = False,
+    among: Annotated[
+        str | None, Option(metavar="A,B,C", help="Only these entities, with commas between them.")
+    ] = None,
+    among_file: Annotated[
+        Path | None, Option(help="Only the entities of this file, one a line.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        Option(
+            metavar="RELATION=OBJECT",
+            help="Only entities with this known fact, such as type=Pump; may be repeated.",
+        ),
+    ] = None,
     version: grow.AtVersion = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Complete facts: the best objects of a subject and relation, or the best subjects."""
+    """Complete facts: the best objects of a subject and relation, the best subjects, or the best
+    relations between two entities."""
     queries = queries_of(subject, relation, object_, batch)
     reader = grow.opened(kg, version, to_answer=True)
-    for flag, given in (("--new", new), ("--in-range", in_range)):
+    flags = {"--new": new, "--in-range": in_range, "--unlinked": unlinked, "--where": bool(where)}
+    for flag, given in flags.items():
         if given and not reader.keeps_known:
             raise SettingsError(f"{flag} needs the known facts, which this graph does not keep")
-    answered = []
+    limits: dict[str, Any] = {"k": k, "new_only": new, "in_range": in_range}
+    of_entities: dict[str, Any] = {
+        "unlinked": unlinked,
+        "among": names_among(among, among_file),
+        "where": [condition(reader, each) for each in where or []],
+    }
+    answered: list[tuple[Query, Sequence[Prediction] | Sequence[RelationPrediction]]] = []
     for query, place in queries:
         with _naming(place):
-            answers = reader.predict(**query._asdict(), k=k, new_only=new, in_range=in_range)
-        answered.append((query, answers))
+            answered.append((query, answers_to(reader, query, limits, of_entities)))
     if as_json:
         trees = [
-            {**_of_version(reader), **query._asdict(), "answers": _trees(reader, answers)}
+            {
+                **_of_version(reader),
+                **query._asdict(),
+                "answers": _trees(reader, answers),
+                "labels": reader.labels.of(
+                    filter(None, (*query, *(answer[0] for answer in answers)))
+                ),
+            }
             for query, answers in answered
         ]
         output.print_json(trees[0] if batch is None else trees)
     else:
         output.show(*(answer_grid(reader, *each) for each in answered))
+
+
+def answers_to(
+    reader: Reader, query: Query, limits: dict[str, Any], of_entities: dict[str, Any]
+) -> Sequence[Prediction] | Sequence[RelationPrediction]:
+    """The answers to a query; some limits are for entities only."""
+    from lkge.store.relations import predict_relations
+
+    subject, relation, object_ = query
+    if relation is not None:
+        return reader.predict(
+            subject=subject, relation=relation, object=object_, **limits, **of_entities
+        )
+    for name, value in of_entities.items():
+        if value not in (None, False, []):
+            raise SettingsError(f"--{name} limits entities; leave it out to ask for a relation")
+    return predict_relations(reader, subject=str(subject), object=str(object_), **limits)
+
+
+def names_among(listed: str | None, file: Path | None) -> list[str] | None:
+    """The names of `--among` and `--among-file`; None without either."""
+    if listed is None and file is None:
+        return None
+    names = [name.strip() for name in (listed or "").split(",")]
+    if file is not None:
+        from lkge.data.label_files import lines_of
+
+        names += lines_of(file)
+    return list(filter(None, names))
+
+
+def condition(reader: Reader, given: str) -> tuple[str, str]:
+    """RELATION=OBJECT as a pair. Names may have `=`: the first pair of known names counts, or the
+    first one with a known relation."""
+    parts = given.split("=")
+    pairs = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
+    if not pairs:
+        raise SettingsError(f"--where {given}: write RELATION=OBJECT, such as type=Pump")
+    relation, entity = reader.names.relation_table, reader.names.entity_table
+    known = [pair for pair in pairs if relation.find(pair[0].removesuffix(INVERSE)) is not None]
+    whole = [pair for pair in known if entity.find(pair[1]) is not None]
+    return (whole or known or pairs)[0]
+
+
+def find(
+    kg: grow.Folder,
+    words: Annotated[str, Argument(metavar="TEXT", help="A part of a name or of a label.")],
+    relations: Annotated[
+        bool, Option("--relations", help="Find relations in place of entities.")
+    ] = False,
+    k: Count = 10,
+    version: grow.AtVersion = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Find names by a part of the name or of its label; if there is none, by likeness."""
+    from lkge.store.finding import find
+
+    reader = grow.opened(kg, version, to_answer=True)
+    found = find(reader, words, k, relations=relations)
+    if as_json:
+        names = [each._asdict() for each in found]
+        output.print_json({"version": reader.version, "text": words, "names": names})
+        return
+    rows = [(text.printable(name), text.printable(label)) for name, label in found]
+    output.show(grids.grid_of(f"Version {reader.version}", ("name", "label"), rows, names=2))
 
 
 def similar(
@@ -92,10 +193,13 @@ def similar(
     found = reader.similar(entity, k)
     if as_json:
         answers = [each._asdict() for each in found]
-        output.print_json({"version": reader.version, "entity": entity, "answers": answers})
+        labels = reader.labels.of([entity, *(name for name, _ in found)])
+        tree = {"version": reader.version, "entity": entity, "answers": answers, "labels": labels}
+        output.print_json(tree)
         return
-    rows = [(text.printable(name), bar(cosine), text.number(cosine)) for name, cosine in found]
-    title = f"Similar to {text.printable(entity)}"
+    shown = labelling(reader)
+    rows = [(shown(name), bar(cosine), text.number(cosine)) for name, cosine in found]
+    title = f"Similar to {shown(entity)}"
     output.show(grids.grid_of(title, ("entity", "", "cosine"), rows, names=2))
 
 
@@ -112,11 +216,13 @@ def score(
     reader = grow.opened(kg, version, to_answer=True)
     scored = [fact for facts in read for fact in scores_of(reader, facts)]
     if as_json:
-        output.print_json({**_of_version(reader), "facts": _trees(reader, scored)})
+        labels = reader.labels.of(name for fact in scored for name in fact[:3])
+        tree = {**_of_version(reader), "facts": _trees(reader, scored), "labels": labels}
+        output.print_json(tree)
         return
-    rows = [(*map(text.printable, fact[:3]), *_judged(reader, fact)) for fact in scored]
+    rows = [(*map(labelling(reader), fact[:3]), *_judged(reader, fact)) for fact in scored]
     titles = ("subject", "relation", "object", "", "plausibility", "score", "")
-    note = _calibration_note(reader)
+    note = calibration_note(reader)
     output.show(grids.grid_of(f"Version {reader.version}", titles, rows, 4, note))
 
 
@@ -130,8 +236,10 @@ def queries_of(
         if given:
             raise SettingsError(f"--batch asks what its file says: leave out {', '.join(given)}")
         return read_queries(batch)
-    if relation is None or (subject is None) == (object_ is None):
-        raise SettingsError("ask with -s SUBJECT -r RELATION, -r RELATION -o OBJECT, or --batch")
+    if [subject, relation, object_].count(None) != 1:
+        raise SettingsError(
+            "ask with two of -s SUBJECT, -r RELATION and -o OBJECT, or with --batch"
+        )
     return [(Query(subject, relation, object_), "")]
 
 
@@ -144,12 +252,11 @@ def read_queries(path: Path) -> list[tuple[Query, str]]:
     lists = (columns.subjects, columns.relations, columns.objects, columns.lines or ())
     queries = []
     for *names, line in zip(*lists, strict=True):
-        subject, relation, object_ = names
-        if (subject == ASKED) == (object_ == ASKED) or not all(map(str.strip, names)):
-            expected = f"expected subject, relation, {ASKED} or {ASKED}, relation, object"
+        if names.count(ASKED) != 1 or not all(map(str.strip, names)):
+            expected = f"expected subject, relation and object, with {ASKED} for one of them"
             raise DataError(expected, file=path, line=line)
-        first, last = (None if name == ASKED else name for name in (subject, object_))
-        queries.append((Query(first, relation, last), f"{path}:{line}"))
+        given = (None if name == ASKED else name for name in names)
+        queries.append((Query(*given), f"{path}:{line}"))
     return queries
 
 
@@ -176,11 +283,23 @@ def _naming(place: str) -> Iterator[None]:
         raise DataError(f"{place}: {error}") from error
 
 
-def answer_grid(reader: Reader, query: Query, answers: Sequence[Prediction]) -> grids.Grid:
+def answer_grid(
+    reader: Reader,
+    query: Query,
+    answers: Sequence[Prediction] | Sequence[RelationPrediction],
+) -> grids.Grid:
     """The answers, best first."""
-    rows = [(text.printable(answer.entity), *_judged(reader, answer)) for answer in answers]
+    shown = labelling(reader)
+    rows = [(shown(answer[0]), *_judged(reader, answer)) for answer in answers]
     columns = ("answer", "", "plausibility", "score", "")
-    return grids.grid_of(text.printable(str(query)), columns, rows, 2, _calibration_note(reader))
+    title = query.shown(reader.labels)
+    return grids.grid_of(title, columns, rows, 2, calibration_note(reader))
+
+
+def labelling(reader: Reader) -> Callable[[str], str]:
+    """A function from a name to the name with its label."""
+    labels = reader.labels
+    return lambda name: text.labelled(name, labels.of([name]).get(name, ""))
 
 
 def bar(share: float) -> str:
@@ -189,7 +308,9 @@ def bar(share: float) -> str:
     return EIGHTHS[-1] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
-def _judged(reader: Reader, fact: Prediction | ScoredFact) -> tuple[str | grids.Cell, ...]:
+def _judged(
+    reader: Reader, fact: Prediction | RelationPrediction | ScoredFact
+) -> tuple[str | grids.Cell, ...]:
     """Plausibility as a bar and a number, score, and whether the fact is known or out of range."""
     mark = grids.Cell("new", best=True)
     if fact.known or not fact.in_range:
@@ -199,7 +320,8 @@ def _judged(reader: Reader, fact: Prediction | ScoredFact) -> tuple[str | grids.
 
 
 def _trees(
-    reader: Reader, facts: Sequence[Prediction] | Sequence[ScoredFact]
+    reader: Reader,
+    facts: Sequence[Prediction] | Sequence[RelationPrediction] | Sequence[ScoredFact],
 ) -> list[dict[str, Any]]:
     """Facts for JSON; `known` and `in_range` are None if the graph does not keep known facts."""
     unknown = {} if reader.keeps_known else {"known": None, "in_range": None}
@@ -211,7 +333,8 @@ def _of_version(reader: Reader) -> dict[str, Any]:
     return {"version": reader.version, "calibrated": reader.calibration.is_known}
 
 
-def _calibration_note(reader: Reader) -> str:
+def calibration_note(reader: Reader) -> str:
+    """A sentence if plausibility is not calibrated."""
     if reader.calibration.is_known:
         return ""
     return "Too few facts were held out: plausibility is not calibrated, but a prior by rank."

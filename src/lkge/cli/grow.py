@@ -43,6 +43,13 @@ Valid = Annotated[
         show_default=str(HELD_OUT),
     ),
 ]
+LabelFile = Annotated[
+    Path | None,
+    Option(
+        "--labels",
+        help="Texts to show for names: TSV with a name and its label a line, or RDF.",
+    ),
+]
 Events = Annotated[
     bool, Option("--events", help="Print what happens on stdout, one JSON object a line.")
 ]
@@ -74,6 +81,7 @@ def init(
         bool, Option(help="Keep the known facts, to mark answers and to leave them out.")
     ] = True,
     valid: Valid = None,
+    labels: LabelFile = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -88,6 +96,7 @@ def init(
             raise lkge.SettingsError("--preview looks at facts to begin with: give --from")
         show_preview(lkge.preview(parts), as_json)
         return
+    shown = _labels(labels, parts)
     if files and not facts:
         raise lkge.DataError(
             f"there is no fact in {_names(files)}; leave out --from for an empty graph"
@@ -106,6 +115,7 @@ def init(
     else:
         kept: dict[str, Any] = {"keep": keep, "keep_days": keep_days, "known": known}
         graph = lkge.init(kg, run=run, data=data, preset=preset, **kept, **flags)
+    graph.label(shown)
     if files:
         with _learning(graph, quiet) as listener:
             graph.add(facts, valid=valid, source=_names(files), listener=listener)
@@ -129,6 +139,7 @@ def add(
     file_format: FileFormat = None,
     preview: OnlyPreview = False,
     valid: Valid = None,
+    labels: LabelFile = None,
     events: Events = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -149,8 +160,10 @@ def add(
         return
     added = _together(parts)
     gone = _together(read_files(retract or [], columns, file_format))
+    shown = _labels(labels, parts)
+    graph.label(shown)
     with _learning(graph, quiet, events) as listener:
-        if files or retract:
+        if added or gone or ((files or retract) and not shown):
             source = _names([*(files or []), *(retract or [])])
             last = graph.add(
                 added,
@@ -315,6 +328,14 @@ def _together(parts: Iterable[NamedFacts]) -> FactList:
     from lkge.data.fact_list import FactList
 
     return FactList.joined(parts)
+
+
+def _labels(file: Path | None, parts: Iterable[NamedFacts]) -> dict[str, str]:
+    """The labels of the facts, and of a file of labels, which outweigh them."""
+    from lkge.data.label_files import read_label_file
+    from lkge.data.sources import labels_in
+
+    return {**labels_in(parts), **({} if file is None else read_label_file(file))}
 
 
 def version_grid(record: records.VersionRecord) -> grids.Grid:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from lkge.data.known_facts import Ids, Ints, KnownFacts, Mask, _of_rows, pack
+from lkge.data.known_facts import Ids, Ints, KnownFacts, Mask, _of_rows, pack, ranges
 from lkge.data.snapshots import Facts, no_facts, with_inverses
 
 Change = tuple[Facts, Ids]
@@ -155,9 +155,8 @@ def _changed_rows(base: KnownFacts, changes: Sequence[Change]) -> tuple[Ints, In
     since = np.concatenate([np.empty(0, np.int32), *(np.tile(since, 2) for _, since in changes)])
     touched = np.unique(pack(rows[:, 0], rows[:, 1]))
     starts, stops = base._spans(touched)
-    sizes = stops - starts
-    places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    queries = np.append(np.repeat(touched, sizes), pack(rows[:, 0], rows[:, 1]))
+    places = ranges(starts, stops)
+    queries = np.append(np.repeat(touched, stops - starts), pack(rows[:, 0], rows[:, 1]))
     objects = np.append(base.answers[places], rows[:, 2])
     since = np.append(base.since[places], since)
     order = np.lexsort((objects, queries))  # stable: the last change of a fact comes last

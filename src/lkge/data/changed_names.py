@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.data.name_search import Texts
 from lkge.data.names import (
     MAX_COMPARED_NAMES,
     NameTable,
@@ -106,6 +107,26 @@ class ChangedNames(NameTable):
         mine = [n for name, n in self._numbers.items() if name.casefold().startswith(folded)]
         both = sorted([*theirs, *mine], key=lambda number: sort_key(self.name(number)))
         return list(islice(both, limit))
+
+    def containing(self, text: str) -> list[int]:
+        theirs = [n for n in self.base.containing(text) if n not in self.renamed_to]
+        return theirs + [self._own[place] for place in self._own_texts.containing(text)]
+
+    def alike(self, text: str, limit: int) -> list[int]:
+        theirs = self.base.alike(text, limit + len(self.renamed_to))
+        both = [n for n in theirs if n not in self.renamed_to]
+        both += [self._own[place] for place in self._own_texts.alike(text, limit)]
+        best = Texts.of(*encoded(map(self.name, both))).alike(text, limit)
+        return [both[place] for place in best]
+
+    @cached_property
+    def _own(self) -> list[int]:
+        """The numbers whose names are not those of the base."""
+        return list(self._numbers.values())
+
+    @cached_property
+    def _own_texts(self) -> Texts:
+        return Texts.of(*encoded(map(self.name, self._own)))
 
     def appended(self, names: Sequence[str]) -> "ChangedNames":
         for name, number in zip(names, self.find_all(names), strict=True):

@@ -19,6 +19,9 @@ from lkge.errors import DataError, RunError
 LEFTOVER = ".*.part"
 """The pattern of temporary files that a crash in `unfinished` leaves in the folder."""
 
+SETTLED = 100_000_000
+"""Nanoseconds after a change of a folder from which on another change gives it another time."""
+
 _LOCK_PAUSE = 0.01
 """Seconds between two tries to get a lock."""
 
@@ -128,6 +131,28 @@ def numbers(folder: Path, pattern: str) -> list[int]:
         return sorted(int(match[1]) for match in found if match)
     except OSError as error:
         raise RunError(f"{folder}: cannot be read: {reason_of(error)}") from error
+
+
+class Numbers:
+    """The numbers in the names of a folder, as `numbers` has them. A folder that has not changed is
+    not listed again."""
+
+    def __init__(self, folder: Path, pattern: str) -> None:
+        self._folder, self._pattern = folder, pattern
+        self._listed: tuple[int, int] | None = None
+        self._numbers: list[int] = []
+
+    def __call__(self) -> list[int]:
+        """The numbers of now, ascending."""
+        try:
+            state = os.stat(self._folder)
+        except OSError as error:
+            raise RunError(f"{self._folder}: cannot be read: {reason_of(error)}") from error
+        now = state.st_ino, state.st_mtime_ns
+        if now != self._listed:
+            self._numbers = numbers(self._folder, self._pattern)
+            self._listed = now if time.time_ns() - state.st_mtime_ns > SETTLED else None
+        return list(self._numbers)
 
 
 def sync_folder(folder: Path) -> None:

@@ -21,6 +21,7 @@ from lkge.data.columns import KINDS, Chosen, may_be_header
 from lkge.data.fact_list import Triple as Triple
 from lkge.data.named_facts import NamedFacts as NamedFacts
 from lkge.data.named_facts import left_out_warning
+from lkge.data.rdf_labels import LABEL, NAMES, Labels
 from lkge.data.reading import Budget, Stream
 from lkge.data.tables import parse_csv, parse_json_lines, parse_parquet, parse_tsv
 from lkge.data.xml_check import require_sound_xml
@@ -40,13 +41,14 @@ REMEDIES = {
 
 
 def _parse_rdf(data: bytes, name: str, form: str, lines: Iterable[int] | None = None) -> NamedFacts:
-    """The statements between IRIs; `lines` are the numbers of the lines of all statements."""
+    """The statements between IRIs, and the labels; `lines` are the numbers of the lines of all
+    statements."""
     import pyoxigraph
 
     format_ = getattr(pyoxigraph.RdfFormat, form)
     columns: tuple[list[str], ...] = [], [], []
     subjects, relations, objects = columns
-    kept, left_out, budget = list[bool](), Counter[str](), Budget(name)
+    kept, left_out, budget, labels = list[bool](), Counter[str](), Budget(name), Labels()
     for mark, size in HELD.get(form, {}).items():
         budget.add(0, facts=size * data.count(mark))
     try:
@@ -54,6 +56,11 @@ def _parse_rdf(data: bytes, name: str, form: str, lines: Iterable[int] | None = 
             subject, object_ = statement.subject, statement.object
             odd = OF_TERMS.get(type(object_).__name__) or OF_TERMS.get(type(subject).__name__)
             kept.append(odd is None)
+            labelled = statement.predicate.value == LABEL and type(subject).__name__ in NAMES
+            if odd == "literals" and labelled:
+                labels.add(subject.value, object_.value, object_.language)
+                budget.add(len(object_.value) + len(subject.value))
+                continue
             if odd is not None:
                 left_out[odd] += 1
                 continue
@@ -67,7 +74,7 @@ def _parse_rdf(data: bytes, name: str, form: str, lines: Iterable[int] | None = 
         raise DataError(complaint, file=name, line=error.lineno) from error
     numbers = None if lines is None else list(compress(lines, kept))
     warnings = left_out_warning(name, left_out)
-    return NamedFacts(name, subjects, relations, objects, numbers, warnings)
+    return NamedFacts(name, subjects, relations, objects, numbers, warnings, labels=labels.texts)
 
 
 def _statement_lines(data: bytes) -> Iterator[int]:

@@ -92,9 +92,10 @@ class KnownFacts:
         of two of the given entities (w,), ascending and distinct, under their places there."""
         queries = np.unique(with_inverses(facts)[:, :2], axis=0)
         starts, stops = self.lookup(queries[:, 0], queries[:, 1])
-        sizes = stops - starts
-        items = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        known = np.column_stack([np.repeat(queries, sizes, axis=0), self.entries(items)[1]])
+        items = ranges(starts, stops)
+        known = np.column_stack(
+            [np.repeat(queries, stops - starts, axis=0), self.entries(items)[1]]
+        )
         present = np.isin(known[:, (0, 2)], entities).all(axis=1)
         return places_of(known[present].astype(np.int32), entities)
 
@@ -189,6 +190,17 @@ def _of_rows(queries: Ints, answers: Ids, since: Ids) -> KnownFacts:
 def pack(subjects: npt.ArrayLike, relations: npt.ArrayLike) -> Ints:
     """subject · 2³² + relation, elementwise."""
     return (np.asarray(subjects, dtype=np.int64) << 32) | np.asarray(relations, dtype=np.int64)
+
+
+def unpack(queries: Ints) -> tuple[Ints, Ints]:
+    """The inverse of `pack`: subjects and relations, (n,)."""
+    return queries >> 32, queries & _RELATION
+
+
+def ranges(starts: Ints, stops: Ints) -> Ints:
+    """All places of n spans, one span after the other."""
+    sizes = stops - starts
+    return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
 
 
 def places_of(facts: Facts, entities: Ints) -> Facts:

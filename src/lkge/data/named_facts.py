@@ -1,7 +1,7 @@
 """The facts of one file by name, with their places in it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from lkge.data.fact_list import Column, FactList, Triple
 class NamedFacts:
     """The facts of one file as parallel columns, in the order of the file. `lines` are their line
     numbers (row numbers from 1 in Parquet), or None if the format, such as Turtle, has no line for
-    each fact. `layout` is that of a table."""
+    each fact. `layout` is that of a table; `labels` are texts to show for names, of RDF."""
 
     source: str
     subjects: Sequence[str]
@@ -23,6 +23,7 @@ class NamedFacts:
     lines: Sequence[int] | None
     warnings: tuple[str, ...] = ()
     layout: Layout | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.subjects)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.data.name_search import Texts
 from lkge.data.vocabulary import Names, require_entity_name, require_relation_name
 from lkge.errors import MAX_COMPARED, DamagedFile, DataError, most_similar
 
@@ -145,6 +146,18 @@ class NameTable:
         folded = [neighbour[:MAX_COMPARED].casefold() for neighbour in neighbours]
         places = most_similar(name, folded)
         return [neighbours[place] for place in places]
+
+    def containing(self, text: str) -> list[int]:
+        """The numbers of names that contain a text, in any case; see `Texts.containing`."""
+        return self._texts.containing(text)
+
+    def alike(self, text: str, limit: int) -> list[int]:
+        """The numbers of the names that are most like a text; see `Texts.alike`."""
+        return self._texts.alike(text, limit)
+
+    @cached_property
+    def _texts(self) -> Texts:
+        return Texts.of(self.text, self.ends)
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """The arrays to be stored: `prefix.text`, `prefix.ends` and `prefix.order`."""

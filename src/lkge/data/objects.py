@@ -8,6 +8,7 @@ from typing import Any
 
 from lkge.data.columns import CERTAIN, KINDS, Chosen, layout_of_names
 from lkge.data.named_facts import NamedFacts, left_out_warning
+from lkge.data.rdf_labels import LABEL, NAMES, Labels
 from lkge.errors import DataError
 
 OF_TERMS = {"Literal": "literals", "BNode": "blank nodes"}
@@ -91,11 +92,15 @@ def is_statement(fact: Sequence[str]) -> bool:
 
 
 def facts_of_statements(statements: Iterable[Sequence[str]], source: str) -> NamedFacts:
-    """Those of rdflib between IRIs."""
+    """Those of rdflib between IRIs, and the labels."""
     columns: tuple[list[str], ...] = [], [], []
-    left_out = Counter[str]()
+    left_out, labels = Counter[str](), Labels()
     for subject, relation, object_ in statements:
         odd = OF_TERMS.get(type(object_).__name__) or OF_TERMS.get(type(subject).__name__)
+        labelled = str(relation) == LABEL and type(subject).__name__ in NAMES
+        if odd == "literals" and labelled:
+            labels.add(str(subject), str(object_), getattr(object_, "language", None))
+            continue
         if odd is not None:
             left_out[odd] += 1
             continue
@@ -103,7 +108,7 @@ def facts_of_statements(statements: Iterable[Sequence[str]], source: str) -> Nam
             column.append(str(term))
     subjects, relations, objects = columns
     warnings = left_out_warning(source, left_out)
-    return NamedFacts(source, subjects, relations, objects, None, warnings)
+    return NamedFacts(source, subjects, relations, objects, None, warnings, labels=labels.texts)
 
 
 def _name_of(value: Any, kind: str, source: str, row: int) -> str:

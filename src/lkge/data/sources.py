@@ -63,6 +63,15 @@ def joined(source: Source, columns: GivenColumns = None, format: str | None = No
     return FactList.joined(parts)
 
 
+def labels_in(parts: Iterable[NamedFacts]) -> dict[str, str]:
+    """The labels of all parts; the first one of a name counts."""
+    found: dict[str, str] = {}
+    for part in parts:
+        for name, label in part.labels.items():
+            found.setdefault(name, label)
+    return found
+
+
 def _is_part(source: Source) -> bool:
     return _is_path(source) or isinstance(source, NamedFacts)
 

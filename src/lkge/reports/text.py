@@ -59,6 +59,11 @@ def printable(name: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in name)
 
 
+def labelled(name: str, label: str = "") -> str:
+    """A name as people read it: its label, and the name behind it."""
+    return printable(f"{label} ({name})" if label and label != name else name)
+
+
 def shortened(name: str, most: int) -> str:
     """At most `most` characters, the end cut and marked."""
     return name if len(name) <= most else name[: most - 1] + "…"

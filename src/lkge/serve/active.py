@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from lkge.errors import RunError
 from lkge.serve.responses import Quality
+from lkge.store.finding import prepare
 from lkge.store.health import health
 from lkge.store.reader import Reader, open_reader
 from lkge.store.versions import Store
@@ -122,4 +123,5 @@ class ActiveVersion:
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:
             reader.predict(subject=entities[0], relation=relations[0], k=1)
+        prepare(reader)
         return reader, Quality.model_validate(health(reader, self.graph_name))

@@ -19,6 +19,7 @@ def neighbourhood(reader: Reader, entity: str, limit: int) -> responses.Neighbou
         degree=int(reader.degree(row)[0]),
         since=int(reader.age(row)[0]),
         neighbours=[responses.Neighbour(**fact._asdict()) for fact in facts],
+        labels=reader.labels.of([entity, *(name for fact in facts for name in fact[:2])]),
     )
 
 
@@ -29,9 +30,10 @@ def entity_map(reader: Reader, limit: int) -> responses.EntityMap:
     places = select_entities(degrees, limit)
     chosen = ids[places]
     plane = principal_plane(reader.rows(chosen)).round(4)
+    names = reader.names.entity_table.names(chosen)
     return responses.EntityMap(
         version=reader.version,
-        entities=reader.names.entity_table.names(chosen),
+        entities=names,
         x=plane[:, 0].tolist(),
         y=plane[:, 1].tolist(),
         degree=degrees[places].tolist(),

@@ -74,12 +74,15 @@ async def post_file(
 ) -> responses.AcceptedFile:
     """Accept a file of facts, to learn or to retract, as `POST /facts` does.
 
-    `warnings` says what was left out: literals, blank nodes, facts that stand there twice.
+    The labels of RDF are set at once. `warnings` says what was left out: literals, blank nodes,
+    facts that stand there twice.
     """
     data = await request.body()
     read = await service.active.use_inbox(partial(_read, data, columns, format))
     facts = FactList.of(read)
     job = await service.accept(() if retract else facts, facts if retract else (), valid)
+    if read.labels and not retract:
+        await service.add_labels(read.labels)
     response.headers["Location"] = f"/jobs/{job.id}"
     return responses.AcceptedFile(**job.model_dump(), warnings=list(read.warnings))
 
@@ -95,7 +98,8 @@ def _read(data: bytes, columns: str | None, format: str) -> NamedFacts:
         raise HTTPProblem(
             413, f"the file has more than {limits.MAX_FACTS:,} facts; send it in parts"
         )
-    names = (*facts.encoded.entities, *facts.encoded.relations)
+    texts = (*facts.labels, *facts.labels.values())
+    names = (*facts.encoded.entities, *facts.encoded.relations, *texts)
     if max(map(len, names), default=0) > limits.MAX_NAME:
         raise HTTPProblem(422, f"a name has more than {limits.MAX_NAME:,} characters; shorten it")
     return facts

@@ -11,6 +11,11 @@ from lkge.serve.errors import HTTPMiddleware, HTTPProblem, overloaded
 MAX_NAME = 1_000  # characters of a name
 MAX_ANSWERS = 1_000  # answers to one query
 MAX_QUERIES = 100  # queries in one request
+MAX_AMONG = 10_000  # entities that the answers to one query are limited to
+MAX_WHERE = 10  # conditions on the answers to one query
+MAX_REASONS = 100  # known facts of one explanation
+MAX_SUGGESTED_SCORES = 10**7  # scores for one request of suggestions, about
+MAX_LABELS = 10_000  # labels to set in one request
 MAX_LINES = 10_000  # queries as lines in one request
 MAX_SCORED = 1_000  # facts to score in one request
 MAX_FACTS = 10_000  # facts to add in one request, and as many to retract

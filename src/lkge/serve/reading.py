@@ -90,14 +90,7 @@ def _text(queries: list[requests.Query], reader: Reader) -> str:
     for query in queries:
         answer: BaseModel
         try:
-            answer = responses.Predictions(
-                version=reader.version,
-                calibrated=reader.calibration.is_known,
-                answers=[
-                    responses.Prediction(**each._asdict())
-                    for each in reader.predict(**query.arguments())
-                ],
-            )
+            answer = routes.predictions(reader, query)
         except DataError as error:
             answer = to_problem(error).problem
         lines.append(answer.model_dump_json(exclude_none=True) + "\n")

@@ -58,6 +58,7 @@ OPTIONAL_PAIR = (
 )
 OptionalPair = Annotated[tuple[NewName, NewName] | None, *OPTIONAL_PAIR]
 OptionalRelationPair = Annotated[tuple[NewName, NewRelation] | None, *OPTIONAL_PAIR]
+Pair = Annotated[tuple[Name, Name], Field(strict=False)]
 AnswerCount = Annotated[
     int,
     Field(ge=1, le=limits.MAX_ANSWERS, description="Number of answers."),
@@ -89,6 +90,24 @@ class Query(RequestBody):
         default=False,
         description="Leave out answers that no known fact of the relation has in the same place.",
     )
+    unlinked: bool = Field(
+        default=False, description="Leave out entities in any known fact with the one given."
+    )
+    among: list[Name] = Field(
+        default_factory=list,
+        min_length=1,
+        max_length=limits.MAX_AMONG,
+        description="Only these entities. Default: all.",
+    )
+    where: list[Pair] = Field(
+        default_factory=list,
+        max_length=limits.MAX_WHERE,
+        description="Only entities with a known fact [relation, object], for each of these.",
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Reader.predict`."""
+        return {**self.model_dump(), "among": self.among or None}
 
     @pydantic.model_validator(mode="after")
     def _one_side(self) -> Self:
@@ -97,15 +116,80 @@ class Query(RequestBody):
             raise ValueError("give either a subject or an object")
         return self
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `Reader.predict`."""
-        return self.model_dump()
-
 
 class Queries(RequestBody):
     """Several queries, answered by the same version."""
 
     queries: list[Query] = Field(min_length=1, max_length=limits.MAX_QUERIES)
+
+
+class RelationQuery(RequestBody):
+    """(subject, ?, object)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"subject": "Paris", "object": "France", "k": 3}]}
+    )
+    subject: Name
+    object: Name
+    k: AnswerCount = 10
+    new_only: bool = Field(default=False, description="Leave out relations of known facts.")
+    in_range: bool = Field(
+        default=False,
+        description="Leave out relations that have the object in no known fact in this place.",
+    )
+
+
+class SuggestQuery(RequestBody):
+    """Which facts are missing? With a subject or an object, and a relation, if they are given."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {"required": ["subject", "object"]},
+            "examples": [{"relation": "capital of", "k": 20}],
+        }
+    )
+    subject: OptionalName = Field(default=None, description="Only facts with this subject.")
+    relation: OptionalName = Field(default=None, description="Only facts with this relation.")
+    object: OptionalName = Field(default=None, description="Only facts with this object.")
+    k: AnswerCount = 10
+
+    @pydantic.model_validator(mode="after")
+    def _not_both_sides(self) -> Self:
+        given = self.model_fields_set
+        if {"subject", "object"} <= given:
+            raise ValueError("give a subject or an object, not both")
+        if any(getattr(self, name) is None for name in given):
+            raise ValueError("leave out what is not given")
+        return self
+
+
+class ExplainQuery(RequestBody):
+    """Which known facts speak for this fact?"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"subject": "Paris", "relation": "capital of", "object": "France"}]
+        }
+    )
+    subject: Name
+    relation: Name
+    object: Name
+    k: Annotated[
+        int,
+        Field(ge=1, le=limits.MAX_REASONS, description="Number of known facts."),
+        BeforeValidator(_integral),
+    ] = 10
+
+
+class NewLabels(RequestBody):
+    """Texts to show for names; an empty one removes the label."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"labels": {"wd:Q90": "Paris"}}]},
+    )
+    labels: dict[Name, Annotated[str, Field(max_length=limits.MAX_NAME)]] = Field(
+        min_length=1, max_length=limits.MAX_LABELS, description="Label by name."
+    )
 
 
 class SimilarQuery(RequestBody):

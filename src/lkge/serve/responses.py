@@ -24,7 +24,15 @@ class Versioned(BaseModel):
     version: Count = Field(description="The version that this response comes from.")
 
 
-class Calibrated(Versioned):
+class Labelled(Versioned):
+    """Base of the responses with names."""
+
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="The labels of names in this response."
+    )
+
+
+class Calibrated(Labelled):
     """Base of the responses with plausibilities."""
 
     calibrated: bool = Field(
@@ -46,6 +54,45 @@ class Prediction(BaseModel):
     )
 
 
+class RelationPrediction(BaseModel):
+    """A relation that may complete a fact."""
+
+    relation: str
+    score: float
+    plausibility: Probability = Field(
+        description="That of the object at its place in the list of subject and relation."
+    )
+    known: bool
+    in_range: bool = Field(
+        description="Whether a known fact of the relation has the object in the same place."
+    )
+
+
+class RelationPredictions(Calibrated):
+    """Relations by score, the highest first."""
+
+    answers: list[RelationPrediction]
+
+
+class Suggestion(BaseModel):
+    """A fact that is not known."""
+
+    subject: str
+    relation: str
+    object: str
+    score: float
+    plausibility: Probability
+
+
+class Suggestions(Calibrated):
+    """Facts that are not known, most plausible first."""
+
+    facts: list[Suggestion]
+    scored: Count = Field(description="How many queries were scored.")
+    queries: Count = Field(description="How many queries there are.")
+    complete: bool = Field(description="Whether no other query has a better fact.")
+
+
 class Predictions(Calibrated):
     """Answers to one query, best first."""
 
@@ -65,7 +112,7 @@ class SimilarEntity(BaseModel):
     similarity: float
 
 
-class SimilarEntities(Versioned):
+class SimilarEntities(Labelled):
     """Entities, most similar first."""
 
     entities: list[SimilarEntity]
@@ -93,6 +140,45 @@ class ScoredFacts(Calibrated):
     facts: list[ScoredFact]
 
 
+class Reason(BaseModel):
+    """A known fact that speaks for another fact."""
+
+    subject: str
+    relation: str
+    object: str
+    weight: float = Field(
+        description="How much the score of the other fact rises with each 1 of this one's."
+    )
+    text: str = Field(description="What the two facts share.")
+
+
+class Explanation(Calibrated):
+    """A fact and the known facts that speak most for it."""
+
+    fact: ScoredFact
+    reasons: list[Reason]
+    compared: Count = Field(description="How many known facts were compared.")
+
+
+class FoundName(BaseModel):
+    """A name and its label, which may be empty."""
+
+    name: str
+    label: str
+
+
+class FoundNames(Versioned):
+    """Names, best first."""
+
+    names: list[FoundName]
+
+
+class LabelCount(BaseModel):
+    """How many names have a label."""
+
+    labels: Count
+
+
 class Names(Versioned):
     """Names in alphabetical order."""
 
@@ -107,7 +193,7 @@ class Neighbour(BaseModel):
     since: Count = Field(description="The version that added the fact.")
 
 
-class Neighbourhood(Versioned):
+class Neighbourhood(Labelled):
     """Known facts of an entity."""
 
     entity: str
@@ -116,7 +202,7 @@ class Neighbourhood(Versioned):
     neighbours: list[Neighbour]
 
 
-class EntityMap(Versioned):
+class EntityMap(Labelled):
     """Entities in the plane, as parallel columns."""
 
     entities: list[str]

@@ -1,6 +1,6 @@
 """The routes of the HTTP API in four groups: query, browse, ingest, jobs."""
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
@@ -9,6 +9,8 @@ from lkge.serve import entity_map, limits, requests, responses, streams
 from lkge.serve.auth import READ, WRITE
 from lkge.serve.errors import problem_responses
 from lkge.serve.service import FINISHED, Service
+from lkge.store import explaining, finding, suggesting
+from lkge.store import relations as relations_
 from lkge.store.edits import edit_of
 from lkge.store.reader import Reader
 
@@ -72,49 +74,117 @@ Prefix = Annotated[
 @query.post("/predict")
 async def predict(query: requests.Query, service: ServiceDep) -> responses.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    version, (calibrated, found) = await service.active.query(
-        lambda reader: (reader.calibration.is_known, reader.predict(**query.model_dump()))
+    return (await service.active.query(lambda reader: predictions(reader, query)))[1]
+
+
+def predictions(reader: Reader, query: requests.Query) -> responses.Predictions:
+    """The answers of a version to a query."""
+    found = reader.predict(**query.arguments())
+    names = (query.subject or query.object or "", query.relation, *(each[0] for each in found))
+    return responses.Predictions(
+        **_calibrated(reader),
+        answers=[responses.Prediction(**each._asdict()) for each in found],
+        labels=reader.labels.of(names),
     )
-    answers = [responses.Prediction(**each._asdict()) for each in found]
-    return responses.Predictions(version=version, calibrated=calibrated, answers=answers)
+
+
+@query.post("/predict/relations")
+async def predict_relations(
+    query: requests.RelationQuery, service: ServiceDep
+) -> responses.RelationPredictions:
+    """The relations that best complete a fact between two entities."""
+
+    def answered(reader: Reader) -> responses.RelationPredictions:
+        found = relations_.predict_relations(reader, **query.model_dump())
+        return responses.RelationPredictions(
+            **_calibrated(reader),
+            answers=[responses.RelationPrediction(**each._asdict()) for each in found],
+            labels=reader.labels.of([query.subject, query.object, *(each[0] for each in found)]),
+        )
+
+    return (await service.active.query(answered))[1]
+
+
+@query.post("/suggest")
+async def suggest(query: requests.SuggestQuery, service: ServiceDep) -> responses.Suggestions:
+    """The most plausible facts that are not known: of a subject or an object, of a relation, or of
+    the graph. One such request is computed at a time."""
+
+    def answered(reader: Reader) -> responses.Suggestions:
+        most = suggesting.most_queries(reader.num_entities, limits.MAX_SUGGESTED_SCORES)
+        found = suggesting.suggest(reader, **query.model_dump(), queries=most)
+        return responses.Suggestions(
+            **_calibrated(reader),
+            **{**found._asdict(), "facts": [fact._asdict() for fact in found.facts]},
+            labels=reader.labels.of(name for fact in found.facts for name in fact[:3]),
+        )
+
+    async with service.suggesting:
+        return (await service.active.query(answered))[1]
+
+
+@query.post("/explain")
+async def explain(query: requests.ExplainQuery, service: ServiceDep) -> responses.Explanation:
+    """The known facts that speak most for a fact, which may be known itself."""
+
+    def answered(reader: Reader) -> responses.Explanation:
+        found = explaining.explain(reader, **query.model_dump())
+        facts = [found.fact[:3], *(reason[:3] for reason in found.reasons)]
+        return responses.Explanation(
+            **_calibrated(reader),
+            fact=responses.ScoredFact(**found.fact._asdict()),
+            reasons=[responses.Reason(**each._asdict()) for each in found.reasons],
+            compared=found.compared,
+            labels=reader.labels.of(name for fact in facts for name in fact),
+        )
+
+    return (await service.active.query(answered))[1]
+
+
+def _calibrated(reader: Reader) -> dict[str, Any]:
+    """Version and state of calibration."""
+    return {"version": reader.version, "calibrated": reader.calibration.is_known}
 
 
 @query.post("/predict/batch")
 async def predict_batch(batch: requests.Queries, service: ServiceDep) -> responses.BatchPredictions:
     """Several queries, answered by the same version. An unknown name in one fails all of them."""
-    version, (calibrated, results) = await service.active.query(
-        lambda reader: _predictions(reader, batch.queries)
+    return (await service.active.query(lambda reader: _predictions(reader, batch.queries)))[1]
+
+
+def _predictions(reader: Reader, queries: list[requests.Query]) -> responses.BatchPredictions:
+    """The answers to each query."""
+    answered = [reader.predict(**query.arguments()) for query in queries]
+    return responses.BatchPredictions(
+        **_calibrated(reader),
+        results=[[responses.Prediction(**each._asdict()) for each in one] for one in answered],
+        labels=reader.labels.of(each.entity for one in answered for each in one),
     )
-    return responses.BatchPredictions(version=version, calibrated=calibrated, results=results)
-
-
-def _predictions(
-    reader: Reader, queries: list[requests.Query]
-) -> tuple[bool, list[list[responses.Prediction]]]:
-    """Whether plausibilities are calibrated, and the answers to each query."""
-    answered = [reader.predict(**query.model_dump()) for query in queries]
-    results = [[responses.Prediction(**each._asdict()) for each in one] for one in answered]
-    return reader.calibration.is_known, results
 
 
 @query.post("/similar")
 async def similar(query: requests.SimilarQuery, service: ServiceDep) -> responses.SimilarEntities:
     """The entities whose embeddings have the highest cosine similarity."""
-    version, found = await service.active.query(
-        lambda reader: reader.similar(query.entity, query.k)
+    version, (found, labels) = await service.active.query(
+        lambda reader: (reader.similar(query.entity, query.k), reader.labels)
     )
     entities = [responses.SimilarEntity(**each._asdict()) for each in found]
-    return responses.SimilarEntities(version=version, entities=entities)
+    named = labels.of([query.entity, *(each.entity for each in found)])
+    return responses.SimilarEntities(version=version, entities=entities, labels=named)
 
 
 @query.post("/score")
 async def score(query: requests.ScoreQuery, service: ServiceDep) -> responses.ScoredFacts:
     """How plausible each object is for subject and relation, and what is known of the facts."""
-    version, (calibrated, scored) = await service.active.query(
-        lambda reader: (reader.calibration.is_known, reader.score(query.facts))
-    )
-    facts = [responses.ScoredFact(**each._asdict()) for each in scored]
-    return responses.ScoredFacts(version=version, calibrated=calibrated, facts=facts)
+
+    def answered(reader: Reader) -> responses.ScoredFacts:
+        return responses.ScoredFacts(
+            **_calibrated(reader),
+            facts=[responses.ScoredFact(**each._asdict()) for each in reader.score(query.facts)],
+            labels=reader.labels.of(name for fact in query.facts for name in fact),
+        )
+
+    return (await service.active.query(answered))[1]
 
 
 @browse.get("/entities", responses=WITH_NAME)
@@ -124,6 +194,24 @@ async def entities(
     """Entities whose names start with `prefix`, in alphabetical order."""
     version, names = await service.active.query(lambda reader: reader.entities(prefix, limit))
     return responses.Names(version=version, names=names)
+
+
+@browse.get("/find")
+async def find(
+    service: ServiceDep,
+    text: Annotated[
+        str, Query(max_length=limits.MAX_NAME, description="A part of the name or of the label.")
+    ] = "",
+    kind: Annotated[Literal["entity", "relation"], Query(description="What to find.")] = "entity",
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+) -> responses.FoundNames:
+    """Names that begin with a text, then those that contain it, then those whose labels do; if
+    there is none, those that are most like it."""
+    version, found = await service.active.query(
+        lambda reader: finding.find(reader, text, limit, relations=kind == "relation")
+    )
+    names = [responses.FoundName(**each._asdict()) for each in found]
+    return responses.FoundNames(version=version, names=names)
 
 
 @browse.get("/relations")
@@ -157,8 +245,12 @@ async def map_(
     If the graph has more than `limit` entities: half are the entities with most facts, half are
     spread evenly from the oldest to the newest entity.
     """
-    _, found = await service.active.query(lambda reader: entity_map.entity_map(reader, limit))
-    return found
+
+    def drawn(reader: Reader) -> responses.EntityMap:
+        found = entity_map.entity_map(reader, limit)
+        return found.model_copy(update={"labels": reader.labels.of(found.entities)})
+
+    return (await service.active.query(drawn))[1]
 
 
 @browse.get("/versions")
@@ -230,6 +322,13 @@ async def post_edit(
     job = await service.accept_edit(edit_of(**edit.model_dump(exclude_unset=True)))
     response.headers["Location"] = f"/jobs/{job.id}"
     return job
+
+
+@ingest.post("/labels", responses=problem_responses(400, 401, 403, 413, 422, 507))
+async def post_labels(labels: requests.NewLabels, service: ServiceDep) -> responses.LabelCount:
+    """Set the texts that are shown for names. They are durable when the response is sent, and
+    belong to no version."""
+    return await service.add_labels(labels.labels)
 
 
 @ingest.post(

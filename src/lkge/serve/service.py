@@ -17,6 +17,7 @@ from lkge.serve.metrics import Metrics
 from lkge.store import inbox, records
 from lkge.store.editing import require_possible
 from lkge.store.edits import Edit
+from lkge.store.finding import prepare
 from lkge.store.reader import Reader
 from lkge.store.tags import tags_by_version
 from lkge.store.versions import Store
@@ -46,6 +47,7 @@ class Service:
             self.relearning = responses.RelearnJob(status="waiting")
         self.trouble = self.active.damage
         self._accepting = 0
+        self.suggesting = asyncio.Semaphore(1)
         self._learner = child
         self._wake_learner = asyncio.Event()
         self._retry_at, self._retry_delay = 0.0, FIRST_RETRY
@@ -111,6 +113,17 @@ class Service:
         self._wake_learner.set()
         self.changes.notify()
         return self.job(batch.number)
+
+    async def add_labels(self, labels: Mapping[str, str]) -> responses.LabelCount:
+        """Write labels to disk; how many names have one."""
+        patience = self.limits.accept_seconds
+
+        def write() -> int:
+            self.store.add_labels(labels, patience)
+            prepare(self.reader)
+            return len(self.store.labels)
+
+        return responses.LabelCount(labels=await self.active.use_inbox(write))
 
     async def relearn(self) -> responses.RelearnJob:
         """Learn all known facts at once, after the batches that wait; one such job at a time."""

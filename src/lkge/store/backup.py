@@ -41,7 +41,7 @@ from lkge.store.versions import (
     require_own,
 )
 
-WHOLE = (STORE, "tags.json", "skipped.json")
+WHOLE = (STORE, "tags.json", "labels.json", "skipped.json")
 """Files that are copied as they are."""
 
 

@@ -23,10 +23,11 @@ from lkge.store.array_files import ArrayFile
 from lkge.store.composed import known_of, names_of
 from lkge.store.holdout import RETRACTED, HoldOut
 from lkge.store.inbox import FactBatch, read_batch
+from lkge.store.labels import LABELS, read_labels
 from lkge.store.overlay import overlaid
 from lkge.store.reader import as_damage
 from lkge.store.records import PLAIN_NAME, File, Manifest, VersionRecord, read_record, to_json
-from lkge.store.skipped import SKIPPED
+from lkge.store.skipped import SKIPPED, skipped_batches
 from lkge.store.tags import TAGS
 from lkge.store.verified import note_verified, verified
 from lkge.store.versions import BATCH, STORE, Store
@@ -131,10 +132,11 @@ def _root_damage(store: Store) -> Iterator[Damage]:
         raise
     except LkgeError as error:
         yield _damage(store.folder / STORE, error)
-    try:
-        _ = store.skipped
-    except LkgeError as error:
-        yield _damage(store.folder / SKIPPED, error)
+    for name, read in ((SKIPPED, skipped_batches), (LABELS, read_labels)):
+        try:
+            read(store.folder)
+        except LkgeError as error:
+            yield _damage(store.folder / name, error)
     yield from _tag_damage(store)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from lkge.config import RunConfig
 from lkge.data.columns import GivenColumns
 from lkge.data.rows import SHOWN, Row, Rows, html_table
-from lkge.data.sources import Source, joined, read_source
+from lkge.data.sources import Source, joined, labels_in, read_source
 from lkge.errors import DamagedFile, DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
@@ -24,7 +24,9 @@ from lkge.store.content import Content, compaction_due
 from lkge.store.contradictions import names_damage
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
+from lkge.store.explaining import explain
 from lkge.store.export import export
+from lkge.store.finding import find
 from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
 from lkge.store.locks import writing
@@ -44,8 +46,10 @@ from lkge.store.records import (
     VersionRecord,
     now,
 )
+from lkge.store.relations import predict_relations
 from lkge.store.retention import changed_options
 from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
+from lkge.store.suggesting import suggest
 from lkge.store.tags import add_tag, delete_tag
 from lkge.store.update_split import UpdateSplit
 from lkge.store.versions import KNOWN, LEARNING, NAMES, Store
@@ -153,8 +157,21 @@ class LivingGraph:
     neighbourhood = _rows_of_open_version(Reader.neighbourhood)
     facts = _rows_of_open_version(Reader.facts)
     entities = _of_open_version(Reader.entities)
+    predict_relations = _rows_of_open_version(predict_relations)
+    suggest = _of_open_version(suggest)
+    explain = _of_open_version(explain)
+    find = _rows_of_open_version(find)
     relations = _of_open_version(Reader.relations)
     vectors = _of_open_version(Reader.vectors)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The label of each name that has one."""
+        return self.store.labels
+
+    def label(self, labels: Mapping[str, str]) -> None:
+        """Set the labels of some names; an empty label removes one. No version is made."""
+        self.store.add_labels(labels)
 
     def __len__(self) -> int:
         """The number of entities, without removed ones."""
@@ -262,19 +279,21 @@ class LivingGraph:
         """Learn new facts, and forget those that no longer hold; the line of the log.
 
         Both are triples of names, files or folders of facts, or an object such as a data frame
-        (`lkge.data.sources`); `columns` and `format` are as for `lkge.preview`. They are on the
-        disk before learning begins; if it is interrupted, the next `add` or `learn_waiting` learns
-        them first. If nothing is new, no version is published: the record has the kind "nothing",
-        the number of the current version, and a warning that says so. If a consolidation is due
-        afterwards, it follows, unless `consolidate` is false: then `consolidate()` or the next
-        `add` does it.
+        (`lkge.data.sources`), whose labels are kept; `columns` and `format` are as for
+        `lkge.preview`. They are on the disk before learning begins; if it is interrupted, the next
+        `add` or `learn_waiting` learns them first. If nothing is new, no version is published: the
+        record has the kind "nothing", the number of the current version, and a warning that says
+        so. If a consolidation is due afterwards, it follows, unless `consolidate` is false: then
+        `consolidate()` or the next `add` does it.
         """
-        added, gone = joined(facts, columns, format), joined(retract, columns, format)
+        parts = read_source(facts, columns, format)
+        added, gone = joined(parts), joined(retract, columns, format)
         with writing(self.store, "add", listener):
             self.store.tidy()
             self.store.next_version()  # facts that could not be learned now are not taken in
             share = self.store_config.hold_out_fraction if valid is None else valid
             batch = accept(self.store, added, gone, share, source)
+            self.store.add_labels(labels_in(parts))
             records = self._learn_waiting(listener, consolidate)
         record = next(record for record in records if record.batch == batch.number)
         if record.kind == FAILED:

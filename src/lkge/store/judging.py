@@ -93,10 +93,15 @@ class Judge:
 
     def in_range(self, entities: NDArray[np.integer], relation: int) -> NDArray[np.bool_]:
         """Whether each entity is in the range of a query relation, (k,)."""
+        facts = np.zeros((len(entities), 3), np.int32)
+        facts[:, 1], facts[:, 2] = relation, entities
+        return self.is_in_range(facts)
+
+    def is_in_range(self, facts: Facts) -> NDArray[np.bool_]:
+        """For each of n facts whether its object is in the range of its relation, (n,)."""
         if not self.keeps_known:
-            return np.ones(len(entities), np.bool_)
-        inverse = np.full(len(entities), inverse_of(relation))
-        starts, stops = self.answers.lookup(entities, inverse)
+            return np.ones(len(facts), np.bool_)
+        starts, stops = self.answers.lookup(facts[:, 2], facts[:, 1] ^ 1)
         return starts < stops
 
     def range_of(self, relation: int) -> NDArray[np.int32]:

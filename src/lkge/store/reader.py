@@ -30,10 +30,12 @@ from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.arrays import Array
 from lkge.store.calibration import UNKNOWN, Calibration
+from lkge.store.candidates import CandidateFilter, Limits
 from lkge.store.composed import known_of, names_of
 from lkge.store.contradictions import names_damage, naming_damage
 from lkge.store.holdout import RETRACTED, HoldOut
-from lkge.store.judging import Judge
+from lkge.store.judging import Judge, Judged
+from lkge.store.labels import LabelMap
 from lkge.store.overlay import overlaid, patched
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.subgraph import is_by_entity
@@ -116,7 +118,8 @@ class Reader:
             if versions.INFERENCE in self._files:
                 self._require_tables(self.tables[versions.INFERENCE])
         self.keeps_known = store.keeps_known(self.record)
-        self._judge = Judge(self.answers, self.calibration, self.keeps_known)
+        self.judge = Judge(self.answers, self.calibration, self.keeps_known)
+        self._candidates = CandidateFilter(self.names, self.judge, version)
 
     @cached_property
     def log(self) -> Sequence[VersionRecord]:
@@ -137,6 +140,11 @@ class Reader:
     def torch_predictor(self) -> Predictor:
         """The same in torch, which ranks, too."""
         return self._torch_predictor().with_names(self.names)
+
+    @property
+    def labels(self) -> LabelMap:
+        """The labels of names, which belong to no version."""
+        return self.store.labels
 
     @property
     def num_entities(self) -> int:
@@ -243,22 +251,21 @@ class Reader:
         k: int = 10,
         new_only: bool = False,
         in_range: bool = False,
+        unlinked: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[tuple[str, str]] = (),
     ) -> list[Prediction]:
-        """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
-        `in_range` only entities that a known fact of the relation has in the same place."""
+        """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). The
+        limits (`lkge.store.candidates.Limits`) change no score and no plausibility."""
         query = self._query(subject, relation, object)
+        limits = Limits(
+            new_only=new_only, in_range=in_range, unlinked=unlinked, among=among, where=where
+        )
         require_count(k)
         known = self.answers.of(*query, self.version)
-        left = np.ones(self.num_entities, np.bool_)
-        if in_range:
-            left[:] = False
-            left[self._judge.range_of(query[1])] = True
-        if new_only:
-            left[known] = False
-        left[self.removed] = False
-        best = self.predictor.best(*query, k, left)
+        best = self.predictor.best(*query, k, self._candidates(query, limits))
         self._finite(best.list)
-        judged = self._judge.judged(query, best.list, best.places, best.scores, known)
+        judged = self.judge.judged(query, best.list, best.places, best.scores, known)
         columns = (best.scores.tolist(), *(column.tolist() for column in judged))
         names = self.names.entity_table.names(best.places)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
@@ -280,10 +287,21 @@ class Reader:
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
         """How plausible each fact is, at its place in the list of (subject, relation, ?)."""
         ids = self.ids_of(facts)
-        scores = self._finite(self.predictor.fact_scores(ids))
-        judged = self._judge.facts(self.predictor, ids, self.num_entities, self.version)
-        columns = (scores.tolist(), *(column.tolist() for column in judged))
-        return [ScoredFact(*fact, *rest) for fact, *rest in zip(facts, *columns, strict=True)]
+        columns = (self.fact_scores(ids), *self.judged_facts(ids))
+        rows = zip(facts, *(column.tolist() for column in columns), strict=True)
+        return [ScoredFact(*fact, *rest) for fact, *rest in rows]
+
+    def fact_scores(self, facts: Facts) -> NDArray[np.float32]:
+        """The score of each fact by id, (k,)."""
+        return self._finite(self.predictor.fact_scores(facts))
+
+    def query_scores(self, queries: Facts) -> NDArray[np.float32]:
+        """The scores of all entities as answers to queries by id (k, ≥ 2), (k, n)."""
+        return self._finite(self.predictor.query_scores(queries))
+
+    def judged_facts(self, facts: Facts) -> Judged:
+        """Facts by id (k, 3), each at its place in the list of (subject, relation, ?)."""
+        return self.judge.facts(self.predictor, facts, self.num_entities, self.version)
 
     def ids_of(self, facts: Sequence[Triple]) -> Facts:
         """Facts by id, (k, 3); every name must exist."""

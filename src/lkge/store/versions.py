@@ -2,6 +2,7 @@
 
     store.json                   settings and options
     tags.json                    names of versions
+    labels.json                  texts that people read for names
     skipped.json                 batches that led to no version
     verified.json                the last version whose files were all read and found sound
     log.jsonl                    a line for each version (`lkge.store.log`)
@@ -40,10 +41,25 @@ from lkge.configure import from_tree
 from lkge.data import files as disk
 from lkge.data.checked_json import read_checked_json
 from lkge.data.reading import read_regular
-from lkge.errors import DamagedFile, DamageWarning, LkgeError, NewerFormat, RunError
+from lkge.errors import (
+    DamagedFile,
+    DamageWarning,
+    LkgeError,
+    NewerFormat,
+    RunError,
+    StoreLocked,
+)
 from lkge.store import log, old_format, records
 from lkge.store.array_files import ArrayFile
 from lkge.store.content import DELTA, Content, written
+from lkge.store.labels import (
+    LABELS,
+    LabelMap,
+    changed_labels,
+    current_labels,
+    read_labels,
+    write_labels,
+)
 from lkge.store.records import PLAIN_NAME, File, Manifest, Options, StoreConfig, VersionRecord
 from lkge.store.retention import created_time, versions_to_remove
 from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
@@ -56,7 +72,7 @@ WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH = records.KINDS
 RELEARN_REQUEST = "relearn.json"
 OWN_FOLDERS = (VERSIONS, DATA, INBOX, LEARNING, DAMAGED, SET_ASIDE)
-OWN_FILES = (STORE, LOG, WRITER_LOCK, INBOX_LOCK, TAGS, SKIPPED, VERIFIED, RELEARN_REQUEST)
+OWN_FILES = (STORE, LOG, WRITER_LOCK, INBOX_LOCK, TAGS, LABELS, SKIPPED, VERIFIED, RELEARN_REQUEST)
 """What is in the folder of a store, and is neither a link nor a pipe or device."""
 BATCH_NAME = r"(\d{8}|[1-9]\d{8,})\.json"
 ENTITY, RELATION = "entity", "relation"
@@ -92,6 +108,7 @@ class Store:
         self.folder = Path(folder)
         self.folder_of_versions, self.inbox = self.folder / VERSIONS, self.folder / INBOX
         self.data, self.log_file = self.folder / DATA, self.folder / LOG
+        self._numbers = disk.Numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})\.json")
         with disk.with_remedies(self.folder):
             self._require_store()
             self.format = self._format()
@@ -193,12 +210,33 @@ class Store:
         """The numbers of all versions, damaged ones too, ascending."""
         if self.is_old:
             return old_format.versions_in(self.folder_of_versions)
-        return disk.numbers(self.folder_of_versions, r"(\d{6}|[1-9]\d{6,})\.json")
+        return self._numbers()
 
     @property
     def tags(self) -> dict[str, int]:
         """The version of each tag."""
         return read_tags(self.folder)
+
+    @property
+    def labels(self) -> LabelMap:
+        """The labels of names; see `current_labels`."""
+        return current_labels(self.folder)
+
+    def add_labels(self, labels: Mapping[str, str], patience: float | None = None) -> None:
+        """Set the labels of some names; an empty label removes one. They are on the disk when this
+        returns. Any number of processes and threads may do so at once; with `patience`, StoreLocked
+        if another holds the lock of the inbox for more than so many seconds."""
+        if not labels:
+            return
+        self.require_writable()
+        wait = True if patience is None else patience
+        with disk.held(self.folder / INBOX_LOCK, wait=wait) as alone:
+            if not alone:
+                raise StoreLocked(f"{self.folder}: another process holds {INBOX_LOCK}; try again")
+            before = read_labels(self.folder)
+            after = changed_labels(before, labels)
+            if after != before:
+                write_labels(self.folder, after)
 
     @property
     def skipped(self) -> dict[int, SkippedBatch]:

@@ -1,7 +1,8 @@
 /** What is known of an entity: a small graph, the same as a list, and who is like it. */
 
 import { get, post } from "./api.js";
-import { byId, clipped, count, el, nameButton, settled, svg } from "./dom.js";
+import { byId, clipped, count, el, settled, svg } from "./dom.js";
+import { nameButton, named, shown as read } from "./names.js";
 import { choose, on, state } from "./state.js";
 
 const LIMIT = 60;
@@ -18,9 +19,9 @@ async function load(entity) {
   try {
     const [around, similar] = await Promise.all([
       get("/neighbourhood", { entity, limit: LIMIT }),
-      post("/similar", { entity, k: 6 }).catch(() => ({ entities: [] })),
+      post("/similar", { entity, k: 6 }).catch(() => ({ entities: [], labels: {} })),
     ]);
-    if (turn === last) show(around, similar.entities);
+    if (turn === last) show(around, similar);
   } catch (error) {
     if (turn === last) place.replaceChildren(el("p", { class: "note" }, error.message));
   }
@@ -30,13 +31,13 @@ function show(around, similar) {
   shown = around;
   const groups = grouped(around.neighbours);
   place.replaceChildren(
-    el("p", {}, el("strong", {}, around.entity)),
+    el("p", {}, el("strong", {}, named(around.entity, around.labels))),
     el("p", { class: "facts-of" },
       el("span", {}, count(around.degree, "fact")), el("span", {}, `since version ${around.since}`),
       around.neighbours.length < around.degree ? el("span", {}, `the first ${around.neighbours.length} are shown`) : null),
     svg("svg", { class: "graph", "aria-hidden": "true" }),
     el("dl", { class: "groups", tabindex: "0", "aria-label": `Facts of ${around.entity}` }, [...groups].map(group)),
-    ...(similar.length ? [el("h3", {}, "Similar entities"), el("ul", { class: "chips" }, similar.map(chip))] : []),
+    ...(similar.entities.length ? [el("h3", {}, "Similar entities"), el("ul", { class: "chips" }, similar.entities.map((one) => chip(one, similar.labels)))] : []),
   );
   draw();
 }
@@ -48,17 +49,20 @@ function grouped(neighbours) {
   return groups;
 }
 
-const phrase = (relation) => (relation.endsWith(INVERSE) ? `← ${relation.slice(0, -INVERSE.length)}` : `${relation} →`);
+function phrase(relation) {
+  const text = read(relation, shown.labels);
+  return relation.endsWith(INVERSE) ? `← ${text.slice(0, -INVERSE.length)}` : `${text} →`;
+}
 
 function group([relation, members], place) {
   return [
     el("dt", {}, el("span", { class: `swatch kind-${place % KINDS}`, "aria-hidden": "true" }), phrase(relation)),
-    el("dd", {}, el("ul", {}, members.map((one) => el("li", {}, nameButton(one.entity, choose))))),
+    el("dd", {}, el("ul", {}, members.map((one) => el("li", {}, nameButton(one.entity, choose, shown.labels))))),
   ];
 }
 
-const chip = ({ entity, similarity }) => {
-  const button = nameButton(entity, choose, "chip");
+const chip = ({ entity, similarity }, labels) => {
+  const button = nameButton(entity, choose, labels, "chip");
   button.title = `cosine ${similarity.toFixed(3)}`;
   return el("li", {}, button);
 };
@@ -89,7 +93,7 @@ function draw() {
     ...spots.map(({ x, y }) => svg("line", { class: "edge", x1: middle.x, y1: middle.y, x2: x, y2: y })),
     ...spots.map((each) => node(each, kinds.get(each.one.relation), letters)),
     svg("circle", { class: "middle", cx: middle.x, cy: middle.y, r: 8 }),
-    svg("text", { class: "middle-name", x: middle.x, y: middle.y + 25, "text-anchor": "middle" }, clipped(shown.entity, 26)),
+    svg("text", { class: "middle-name", x: middle.x, y: middle.y + 25, "text-anchor": "middle" }, clipped(read(shown.entity, shown.labels), 26)),
   );
 }
 
@@ -100,13 +104,13 @@ function spot(one, at, size, middle, reach) {
 
 function node({ one, right, x, y }, kind, letters) {
   return svg("g", { class: `other kind-${kind}`, onclick: () => choose(one.entity) },
-    svg("title", {}, `${phrase(one.relation)} ${one.entity}`),
+    svg("title", {}, `${phrase(one.relation)} ${read(one.entity, shown.labels)}`),
     svg("circle", { class: "dot", cx: x, cy: y, r: 5.5 }),
-    svg("text", { x: x + (right ? 10 : -10), y: y + 4, "text-anchor": right ? "start" : "end" }, clipped(one.entity, letters)));
+    svg("text", { x: x + (right ? 10 : -10), y: y + 4, "text-anchor": right ? "start" : "end" }, clipped(read(one.entity, shown.labels), letters)));
 }
 
 export function begin() {
   on("entity", load);
-  on("version", () => state.entity && load(state.entity));
+  for (const change of ["version", "labels"]) on(change, () => state.entity && load(state.entity));
   new ResizeObserver(settled(fit, 100)).observe(place);
 }

@@ -1,125 +1,116 @@
-/** The query and its answers. */
+/** The query: what is given, and what is asked. */
 
-import { get, post } from "./api.js";
+import { post } from "./api.js";
+import { showAnswers, showError, showSuggestions } from "./answers.js";
 import { Combobox } from "./combobox.js";
-import { byId, el, nameButton } from "./dom.js";
-import { choose, on, recalled, remember, state, emit } from "./state.js";
+import { byId } from "./dom.js";
+import { begin as beginLimits, limits } from "./limits.js";
+import { found, shown } from "./names.js";
+import { choose, on, recalled, remember, state } from "./state.js";
 
-const SUGGESTIONS = 8;
 const place = byId("answers");
 const form = byId("ask-form");
 let last = 0;
 
-const completed = (path) => async (prefix, signal) =>
-  (await get(path, { prefix, limit: SUGGESTIONS }, signal)).names;
-
-const entity = new Combobox("entity", completed("/entities"), (name) => {
+const entity = new Combobox("entity", found("entity"), (name) => {
   choose(name);
   askIfWhole();
 });
-const relation = new Combobox("relation", completed("/relations"), askIfWhole);
+const relation = new Combobox("relation", found("relation"), askIfWhole);
+const other = new Combobox("other", found("entity"), askIfWhole);
 
+/** What is asked: objects, subjects, relations, or facts. */
 const way = () => new FormData(form).get("way");
+const top = () => Number(byId("count").value);
 
-function query() {
-  const given = way() === "objects" ? "subject" : "object";
-  return {
-    [given]: entity.value,
-    relation: relation.value,
-    k: Number(byId("count").value),
-    new_only: byId("new-only").checked,
-    in_range: byId("in-range").checked,
+const WAYS = {
+  objects: () => predicted([entity.value, relation.value, null]),
+  subjects: () => predicted([null, relation.value, entity.value]),
+  relations: () => predicted([entity.value, null, other.value]),
+  facts: suggested,
+};
+
+/** Ask for the part of a fact that is null; a function that shows the answers. */
+async function predicted([subject, predicate, object]) {
+  const given = Object.entries({ subject, relation: predicate, object }).filter(([, name]) => name !== null);
+  const path = predicate === null ? "/predict/relations" : "/predict";
+  const answers = await post(path, { ...Object.fromEntries(given), k: top(), ...limits(predicate !== null) });
+  return () => showAnswers([subject, predicate, object], answers);
+}
+
+/** Ask for facts that may be missing: of an entity as subject and as object, of a relation, of all. */
+async function suggested() {
+  const shared = { k: top(), ...(relation.value && { relation: relation.value }) };
+  const sides = entity.value ? [{ subject: entity.value }, { object: entity.value }] : [{}];
+  const parts = await Promise.all(sides.map((side) => post("/suggest", { ...side, ...shared })));
+  const total = (name) => parts.reduce((sum, part) => sum + part[name], 0);
+  const facts = parts.flatMap((part) => part.facts).sort((one, next) => next.plausibility - one.plausibility);
+  const all = {
+    ...parts[0], facts: facts.slice(0, top()), scored: total("scored"), queries: total("queries"),
+    complete: parts.every((part) => part.complete), labels: Object.assign({}, ...parts.map((part) => part.labels)),
   };
+  const read = (word, name) => (name ? [`${word} ${shown(name, all.labels)}`] : []);
+  const about = [...read("of", entity.value), ...read("with", relation.value)];
+  return () => showSuggestions(about.join(" ") || "of the graph", all);
+}
+
+/** Show the fields that the question has. */
+function fit() {
+  const asked = way();
+  const isFact = asked === "objects" || asked === "subjects";
+  byId("other-field").hidden = asked !== "relations";
+  byId("relation-field").hidden = asked === "relations";
+  byId("limits").hidden = !isFact;
+  for (const id of ["new-only", "in-range"]) byId(id).parentElement.hidden = asked === "facts";
+  entity.input.required = asked !== "facts";
+  relation.input.required = isFact;
+  other.input.required = asked === "relations";
 }
 
 function askIfWhole() {
-  if (entity.value && relation.value) ask();
+  const filled = { relations: entity.value && other.value, facts: entity.value || relation.value };
+  if (filled[way()] ?? (entity.value && relation.value)) ask();
 }
 
 async function ask() {
   const turn = ++last;
-  remember({ relation: relation.value, way: way() === "subjects" ? "subjects" : "" });
+  remember({ relation: relation.value, other: other.value, way: way() === "objects" ? "" : way() });
   place.setAttribute("aria-busy", "true");
   try {
-    const sent = query();
-    const found = await post("/predict", sent);
-    if (turn === last) show(sent, found);
+    const show = await WAYS[way()]();
+    if (turn === last) show();
   } catch (error) {
-    if (turn === last) explain(error);
+    if (turn === last) showError(error, (name) => correct(error, name));
   }
-  place.removeAttribute("aria-busy");
+  if (turn === last) place.removeAttribute("aria-busy");
 }
 
-function show(sent, { version, calibrated, answers }) {
-  state.answers = new Set(answers.map((answer) => answer.entity));
-  emit("answers");
-  const unknown = el("b", {}, "?");
-  const arrow = () => el("i", { "aria-hidden": "true" }, " → ");
-  const parts = [sent.subject ?? unknown, arrow(), sent.relation, arrow(), sent.object ?? unknown];
-  place.replaceChildren(
-    el("p", { class: "question" }, ...parts, el("span", { class: "note" }, ` · version ${version}`)),
-    calibrated
-      ? ""
-      : el("p", { class: "note" }, "Too few facts were held out: percentages are not calibrated, but a prior by rank."),
-    answers.length
-      ? el("ol", { class: "answers" }, answers.map(row))
-      : el("p", { class: "note" }, "Nothing is left to answer with."),
-  );
-  for (const bar of place.querySelectorAll(".track i")) bar.style.width = bar.dataset.share;
-}
-
-function mark({ known, in_range: inRange }) {
-  if (known) return el("span", { class: "mark" }, "known");
-  return inRange
-    ? el("span", { class: "mark new" }, "new")
-    : el("span", { class: "mark", title: "No known fact of this relation has it in this place." }, "out of range");
-}
-
-function row(answer, index) {
-  const share = `${(100 * answer.plausibility).toFixed(1)}%`;
-  return el("li", {},
-    el("span", { class: "rank", "aria-hidden": "true" }, index + 1),
-    nameButton(answer.entity, take),
-    mark(answer),
-    el("div", { class: "measure", title: `score ${answer.score.toFixed(3)}` },
-      el("div", { class: "track", "aria-hidden": "true" }, el("i", { "data-share": share })),
-      el("span", { class: "share" }, share, el("span", { class: "unseen" }, " plausible"))),
-  );
-}
-
-function take(name) {
-  choose(name);
-  byId("around").scrollIntoView({ block: "nearest" });
-}
-
-function explain(error) {
-  const correct = (name) => {
-    const field = /no relation/.test(error.message) ? relation : entity;
-    field.value = name;
-    if (field === entity) choose(name);
-    ask();
-  };
-  place.replaceChildren(
-    el("p", { class: "bad" }, error.message),
-    el("ul", { class: "hints" }, error.nearest.map((name) => el("li", {}, nameButton(name, correct, "chip")))),
-  );
+/** Put another name in the place of one that is unknown. */
+function correct(error, name) {
+  const unknown = (box) => error.message.includes(`'${box.value}'`);
+  const field = [relation, other].find(unknown) ?? entity;
+  field.value = name;
+  if (field === entity) choose(name);
+  ask();
 }
 
 export function begin() {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    entity.close();
-    relation.close();
-    if (entity.value !== state.entity) choose(entity.value);
+    for (const box of [entity, relation, other]) box.close();
+    if (entity.value && entity.value !== state.entity) choose(entity.value);
     ask();
   });
-  for (const field of [byId("count"), byId("new-only"), byId("in-range"), ...form.elements.way]) {
-    field.addEventListener("change", askIfWhole);
-  }
+  for (const field of form.elements.way) field.addEventListener("change", () => { fit(); askIfWhole(); });
+  byId("count").addEventListener("change", askIfWhole);
+  beginLimits(askIfWhole);
   on("entity", (name) => { entity.value = name; });
   on("version", askIfWhole);
+  on("labels", askIfWhole);
   const kept = recalled();
   relation.value = kept.get("relation") || "";
-  if (kept.get("way") === "subjects") form.elements.way.value = "subjects";
+  other.value = kept.get("other") || "";
+  if (kept.get("way") in WAYS) form.elements.way.value = kept.get("way");
+  fit();
   if (kept.get("entity")) choose(kept.get("entity"));
 }

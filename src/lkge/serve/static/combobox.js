@@ -1,11 +1,19 @@
-/** A text field that completes what is typed; arrows, Enter and Escape work as they should. */
+/** A text field that finds names by what is typed; arrows, Enter and Escape work as they should. */
 
 import { byId, el, settled } from "./dom.js";
 
 const WAIT = 90;
+const plain = (text) => text.toLowerCase().replace(/[_-]/g, " ");
+
+/** A name with the part marked that was typed. */
+function marked(name, text) {
+  const at = text ? plain(name).indexOf(plain(text)) : -1;
+  const end = at + text.length;
+  return at < 0 ? [name] : [name.slice(0, at), el("mark", {}, name.slice(at, end)), name.slice(end)];
+}
 
 export class Combobox {
-  /** `suggest(text, signal)` promises names; `chosen(name)` hears which one was taken. */
+  /** `suggest(text, signal)` promises names with labels; `chosen(name)` hears which one was taken. */
   constructor(id, suggest, chosen) {
     this.input = byId(id);
     this.list = byId(`${id}-options`);
@@ -40,29 +48,29 @@ export class Combobox {
     const { signal } = this.request;
     const text = this.input.value;
     try {
-      const names = await this.suggest(text, signal);
-      if (!signal.aborted && document.activeElement === this.input) this.show(names, text);
+      const found = await this.suggest(text, signal);
+      if (!signal.aborted && document.activeElement === this.input) this.show(found, text);
     } catch (error) {
       if (error.name !== "AbortError") this.close();
     }
   }
 
-  show(names, text) {
+  show(found, text) {
+    const isComplete = found.length === 1 && found[0].name === text;
+    if (isComplete) found = [];
+    const names = found.map(({ name }) => name);
     const active = names.join("\n") === this.names.join("\n") ? this.active : -1;
-    const isComplete = names.length === 1 && names[0] === text;
-    if (isComplete) names = [];
     this.names = names;
-    this.list.replaceChildren(...names.map((name, place) => this.option(name, place, text)));
+    this.list.replaceChildren(...found.map((one, place) => this.option(one, place, text)));
     this.mark(active);
     this.list.hidden = names.length === 0;
     this.input.setAttribute("aria-expanded", String(names.length > 0));
   }
 
-  option(name, place, text) {
-    const begins = name.toLowerCase().startsWith(text.toLowerCase()) ? text.length : 0;
+  option({ name, label }, place, text) {
     const take = () => this.take(place);
-    return el("li", { role: "option", id: `${this.list.id}-${place}`, "aria-selected": "false", onclick: take },
-      el("mark", {}, name.slice(0, begins)), name.slice(begins));
+    const shown = label && label !== name ? [marked(label, text), el("small", { class: "id" }, " ", marked(name, text))] : marked(name, text);
+    return el("li", { role: "option", id: `${this.list.id}-${place}`, "aria-selected": "false", onclick: take }, shown);
   }
 
   close() {

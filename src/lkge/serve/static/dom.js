@@ -27,10 +27,6 @@ export const count = (number, noun, nouns = `${noun}s`) => `${whole.format(numbe
 export const clipped = (text, length) =>
   text.length > length ? `${text.slice(0, length - 1)}…` : text;
 
-/** A button that reads as the name that it chooses. */
-export const nameButton = (name, choose, className = "name") =>
-  el("button", { type: "button", class: className, onclick: () => choose(name) }, name);
-
 /** Call `work` once things have been quiet for so long, unless `cancel()` comes before. */
 export function settled(work, milliseconds) {
   let timer;

@@ -1,21 +1,27 @@
 /** New facts, and how their learning goes. */
 
-import { get, postFile } from "./api.js";
+import { get, post, postFile } from "./api.js";
 import { byId, count, el } from "./dom.js";
 import { on, emit } from "./state.js";
 
 const form = byId("facts-form");
 const result = byId("facts-result");
 
-/** Lines of text as facts; an Error names the line that is none. */
-export function factsOf(text) {
+/** Lines of so many fields; an Error names the line that has others. */
+function fieldsOf(text, size, what) {
   return text.split("\n").flatMap((line, at) => {
     if (!line.trim()) return [];
     const names = line.split(line.includes("\t") ? "\t" : "|").map((name) => name.trim());
-    if (names.length === 3 && names.every(Boolean)) return [names];
-    throw new Error(`Line ${at + 1}: a fact is subject, relation and object with tabs or | between them.`);
+    if (names.length === size && names.every(Boolean)) return [names];
+    throw new Error(`Line ${at + 1}: a ${what} with tabs or | between them.`);
   });
 }
+
+/** Lines of text as facts. */
+export const factsOf = (text) => fieldsOf(text, 3, "fact is subject, relation and object");
+
+/** Lines of text as labels by name. */
+const labelsOf = (text) => Object.fromEntries(fieldsOf(text, 2, "label is a name and its label"));
 
 function say(text, kind = "") {
   result.className = kind;
@@ -53,11 +59,11 @@ function showPreview(found) {
   byId("facts-preview").replaceChildren(...parts.filter(Boolean));
 }
 
-/** Do something with the facts of the form; what goes wrong is said below it. */
-async function withFacts(use) {
+/** Do something with what `read` finds in the form; what goes wrong is said below it. */
+async function withForm(read, use) {
   const buttons = form.querySelectorAll("button");
   try {
-    const facts = given();
+    const facts = read();
     buttons.forEach((button) => { button.disabled = true; });
     say("Sending…");
     await use(facts, byId("token").value);
@@ -67,14 +73,24 @@ async function withFacts(use) {
   buttons.forEach((button) => { button.disabled = false; });
 }
 
-const look = () => withFacts(async ({ content, parameters }, token) => {
+const look = () => withForm(given, async ({ content, parameters }, token) => {
   showPreview(await postFile("/facts/preview", parameters, content, token));
   say("");
 });
 
-const send = () => withFacts(async ({ content, parameters }, token) => {
-  const what = new FormData(form).get("what");
-  const job = await postFile("/facts/file", { ...parameters, retract: what === "retract" }, content, token);
+const what = () => new FormData(form).get("what");
+const send = () => (what() === "labels" ? sendLabels() : sendFacts());
+
+const sendLabels = () => withForm(() => labelsOf(byId("facts").value), async (labels, token) => {
+  if (!Object.keys(labels).length) throw new Error("Write labels, one a line.");
+  await post("/labels", { labels }, token);
+  byId("facts").value = "";
+  say(`Stored on disk: ${count(Object.keys(labels).length, "label")}.`);
+  emit("labels");
+});
+
+const sendFacts = () => withForm(given, async ({ content, parameters }, token) => {
+  const job = await postFile("/facts/file", { ...parameters, retract: what() === "retract" }, content, token);
   byId("facts").value = "";
   byId("facts-file").value = "";
   byId("facts-preview").replaceChildren();

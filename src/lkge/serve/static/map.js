@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { byId, count, settled } from "./dom.js";
 import { Hand } from "./hand.js";
+import { shown } from "./names.js";
 import { choose, on, state } from "./state.js";
 import { nearest, placed, shares, whole, zoomed } from "./view.js";
 
@@ -17,6 +18,7 @@ let view = null;
 let hovered = -1;
 let loaded = false;
 
+const nameAt = (at) => shown(points.entities[at], points.labels);
 const size = () => ({ width: canvas.clientWidth, height: canvas.clientHeight });
 
 /** What is looked at: all of it, unless someone has zoomed or moved. */
@@ -102,7 +104,7 @@ function names(order, width, height) {
   for (const at of [first, ...order.slice(0, 400)]) {
     if (at < 0 || taken.length >= most) continue;
     const [x, y] = spots[at];
-    const text = points.entities[at].slice(0, 28);
+    const text = nameAt(at).slice(0, 28);
     const box = { left: x + 8, top: y - 8, right: x + 12 + context.measureText(text).width, bottom: y + 8 };
     const inside = box.left > 0 && box.right < width && box.top > 0 && box.bottom < height;
     if (!inside || taken.some((other) => overlap(box, other))) continue;
@@ -131,7 +133,7 @@ function hover(x, y) {
   hovered = at;
   tip.hidden = at < 0;
   if (at >= 0) {
-    tip.textContent = `${points.entities[at]} · ${count(points.degree[at], "fact")}`;
+    tip.textContent = `${nameAt(at)} · ${count(points.degree[at], "fact")}`;
     const left = Math.min(spots[at][0] + 12, size().width - tip.offsetWidth - 8);
     const above = spots[at][1] > 44;
     tip.style.transform = `translate(${Math.max(4, left)}px, ${spots[at][1] + (above ? -38 : 14)}px)`;
@@ -143,7 +145,7 @@ function hover(x, y) {
 function centred() {
   const { width, height } = size();
   const at = nearest(spots, width / 2, height / 2, Math.max(width, height));
-  if (at >= 0) byId("map-near").textContent = `Nearest to the middle: ${points.entities[at]}`;
+  if (at >= 0) byId("map-near").textContent = `Nearest to the middle: ${nameAt(at)}`;
   return at;
 }
 
@@ -161,6 +163,6 @@ export function begin() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colour);
   new ResizeObserver(settled(() => { if (now().zoom === 1) reset(); else draw(); }, 60)).observe(canvas);
   for (const name of ["entity", "answers"]) on(name, draw);
-  on("version", () => loaded && load());
+  for (const name of ["version", "labels"]) on(name, () => loaded && load());
   new IntersectionObserver((seen) => { if (!loaded && seen.some((one) => one.isIntersecting)) load(); }, { rootMargin: "300px" }).observe(canvas);
 }
