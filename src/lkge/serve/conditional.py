@@ -13,17 +13,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import lkge
 from lkge.serve.errors import HTTPMiddleware
 from lkge.serve.service import Service
+from lkge.store.labels import LABELS
 from lkge.store.reader import Reader
 from lkge.store.records import to_json
 
 PATHS = frozenset({"/predict", "/entities", "/relations", "/neighbourhood", "/map"})
 REVALIDATED = "private, no-cache"
 
+Labels = tuple[int, ...]
 
-def tag_of(reader: Reader) -> str:
-    """The ETag of a version: its number, and a digest of its manifest and of this release."""
-    manifest = json.dumps([lkge.__version__, to_json(reader.manifest)], sort_keys=True)
-    return f'W/"{reader.version}-{hashlib.sha256(manifest.encode()).hexdigest()[:12]}"'
+
+def tag_of(reader: Reader, labels: Labels) -> str:
+    """The ETag of a version: its number, and a digest of its manifest, of the state of the labels
+    and of this release."""
+    parts = [lkge.__version__, to_json(reader.manifest), labels]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return f'W/"{reader.version}-{digest[:12]}"'
+
+
+def labels_of(reader: Reader) -> Labels:
+    """What changes with the file of labels, which belongs to no version."""
+    try:
+        found = (reader.store.folder / LABELS).stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class ConditionalRequests(HTTPMiddleware):
@@ -32,7 +46,7 @@ class ConditionalRequests(HTTPMiddleware):
     def __init__(self, app: ASGIApp, service: Service) -> None:
         super().__init__(app)
         self._service = service
-        self._tag: tuple[Reader, str] | None = None
+        self._tag: tuple[Reader, Labels, str] | None = None
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET" or scope["path"] not in PATHS:
@@ -55,9 +69,10 @@ class ConditionalRequests(HTTPMiddleware):
         """That of the version before the request: if another is activated meanwhile, the client
         asks again."""
         reader = self._service.reader
-        if self._tag is None or self._tag[0] is not reader:
-            self._tag = reader, tag_of(reader)
-        return self._tag[1]
+        labels = labels_of(reader)
+        if self._tag is None or self._tag[0] is not reader or self._tag[1] != labels:
+            self._tag = reader, labels, tag_of(reader, labels)
+        return self._tag[2]
 
 
 def _tags(header: str) -> set[str]:
