@@ -42,7 +42,10 @@ def forking(place: Path, environment: dict[str, str]) -> Iterator[str]:
 def serve(listening: socket.socket) -> None:
     """Fork for one command after the other. Nothing here starts a thread or learns."""
     import lkge.serve.app
-    import lkge.store.graph  # noqa: F401
+    import lkge.store.consolidation
+    import lkge.store.initial
+    import lkge.store.relearn
+    import lkge.training.warmup  # noqa: F401
 
     while True:
         asked, _ = listening.accept()

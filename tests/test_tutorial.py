@@ -133,14 +133,15 @@ def test_every_block_runs(tmp_path: Path, environment: dict[str, str]) -> None:
         (found,) = [text for block, text in said.items() if fragment in block.text]
         return found
 
-    assert "MRR of added facts" in printed("lkge init")
+    assert "Nothing was changed." in printed("--preview")
+    assert "MRR of added facts" in printed("lkge init KG --dim")
     assert "known" in printed("lkge similar")
     assert printed("Hot_Water_Bump") == "as expected\n"
     assert len((folder / "answers.json").read_text("utf-8").splitlines()) > 10
     assert "Water_Pump" in printed("lkge score")
     assert "→" in printed("lkge add KG release-2.tsv")
     assert "1 retracted" in printed("--retract")
-    assert "version 4 has" in printed("lkge.open")
+    assert "version 4 has" in printed("record = kg.add")
     assert "version 7 is version 4 again" in printed("lkge rollback")
     assert "is done: version 8" in printed("urllib")
     assert printed("lkge export").endswith("entities.parquet\nrelations.parquet\n")

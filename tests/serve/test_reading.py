@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.serve.helpers import HERE, IDLE_LEARNER, more, running_client, wait_until
+from tests.serve.helpers import BEARER, HERE, IDLE_LEARNER, more, running_client, wait_until
 
 from lkge import living
 from lkge.serve.app import create_app
@@ -108,6 +108,15 @@ class TestETags:
             assert (again.status_code, again.content) == (304, b"")
             assert again.headers["etag"] == tag
         assert client.get(path, params=params, headers={"If-None-Match": '"x"'}).status_code == 200
+
+    def test_labels_change_them(self, kg: Path) -> None:
+        with running_client(kg, learner_command=IDLE_LEARNER) as client:
+            before = client.get("/predict", params=QUERY).headers["etag"]
+            labels = {"labels": {"Country 3": "The third"}}
+            assert client.post("/labels", json=labels, headers=BEARER).status_code == 200
+            after = client.get("/predict", params=QUERY, headers={"If-None-Match": before})
+            assert after.status_code == 200
+            assert after.headers["etag"] != before
 
     def test_what_depends_on_more_has_none(self, client: TestClient) -> None:
         for path in ("/health", "/versions", "/jobs", "/", "/nowhere"):
