@@ -3,7 +3,8 @@
 First a thousand facts are added, several times, to a graph of a million entities as `lkge init`
 makes it (`benchmarks.growth`): bytes written, and seconds besides training and evaluating. Then a
 small graph gets many versions: time to open it, and to publish one more. Each measurement is in a
-process of its own. Results: `results/store.md`. Run it on a machine that does nothing else.
+process of its own. Results: `results/store.md`. Run it on a machine that does nothing else. With
+the word `small` the same with fewer entities and versions; then nothing is written.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.growth import DIM, NEW_FACTS, _make, _name, _news
+from benchmarks.growth import DIM, NEW_FACTS, _name, _news, make
 from lkge.data.files import write_text_atomically
 from lkge.living import init, open
 from lkge.store.update import Update
@@ -30,6 +31,7 @@ from lkge.testing import paper_config
 KEPT = Path(__file__).parents[1] / "results" / "store.md"
 ENTITIES, ADDS, TIMES = 1_000_000, 4, 5
 VERSIONS = (10, 1_000, 10_000)
+SMALL_ENTITIES, SMALL_VERSIONS = 20_000, (10, 200)
 ALL = 1_000_000
 KEPT_AS = {5: "5", ALL: "all"}
 """`keep` of a graph that keeps every version."""
@@ -46,8 +48,10 @@ def main() -> None:
             print(json.dumps(_publish(Path(folder), 1)))
         case ["publish", folder, times]:
             print(json.dumps(_publish(Path(folder), int(times))))
+        case ["small"]:
+            print(_markdown(_large(SMALL_ENTITIES), _many(SMALL_VERSIONS), SMALL_ENTITIES))
         case _:
-            text = _markdown(_large(), _many())
+            text = _markdown(_large(ENTITIES), _many(VERSIONS), ENTITIES)
             print(text)
             write_text_atomically(KEPT, text)
 
@@ -55,10 +59,10 @@ def main() -> None:
 # A large graph
 
 
-def _large() -> list[dict[str, float]]:
+def _large(entities: int) -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "KG"
-        _make(folder, ENTITIES)
+        make(folder, entities)
         return [_in_process("add", folder, number) for number in range(ADDS)]
 
 
@@ -120,14 +124,14 @@ def _files(folder: Path) -> dict[str, int]:
 # Many versions
 
 
-def _many() -> list[dict[str, float]]:
+def _many(numbers: Sequence[int]) -> list[dict[str, float]]:
     rows = []
     for keep in (5, ALL):
         with tempfile.TemporaryDirectory() as place:
             folder, done = Path(place) / "KG", 0
             graph = init(folder, config=paper_config(dim=16, max_epochs=1), keep=keep)
             graph.add([(f"a{n}", "r", f"a{(7 * n + 1) % 500}") for n in range(500)])
-            for versions in VERSIONS:
+            for versions in numbers:
                 _in_process("publish", folder, versions - 2 - done)
                 done = versions - 2
                 opening = [_in_process("open", folder)["opening"] for _ in range(TIMES)]
@@ -167,7 +171,7 @@ def _in_process(what: str, *words: object) -> dict[str, float]:
     return measured
 
 
-def _markdown(large: list[dict[str, float]], many: list[dict[str, float]]) -> str:
+def _markdown(large: list[dict[str, float]], many: list[dict[str, float]], entities: int) -> str:
     first = [
         f"| {place} | {row['written'] / 1e6:.1f} | {row['training']:.2f} | {row['besides']:.2f} "
         f"| {row['opening']:.2f} | {row['touched']:,.0f} |"
@@ -185,7 +189,7 @@ def _markdown(large: list[dict[str, float]], many: list[dict[str, float]]) -> st
             f"`python -m benchmarks.store`, {platform.machine()}.",
             "",
             f"{NEW_FACTS:,} facts, a tenth of them with a new entity, added to a graph of "
-            f"{ENTITIES:,} entities, d = {DIM}, with the default settings:",
+            f"{entities:,} entities, d = {DIM}, with the default settings:",
             "",
             "| add | MB written | training, s | besides training and evaluating, s "
             "| open and first answer after it, s | rows that changed |",

@@ -661,3 +661,73 @@ def test_the_graph_of_the_commands_is_that_of_python(kg: Path) -> None:
 )
 def test_bars(share: float, drawn: str) -> None:
     assert bar(share) == drawn
+
+
+CHOSEN = ("--columns", "subject=source,relation=type,object=target")
+
+
+class TestFiles:
+    @pytest.fixture
+    def edges(self, tmp_path: Path) -> Path:
+        """Its columns are not in the order of a fact."""
+        return written(tmp_path / "edges.csv", "source,target,type\nQ,p1,knows 1\np1,P2,knows 1\n")
+
+    @pytest.mark.parametrize("command", ["init", "add", "score", "build"])
+    def test_columns_that_are_not_clear_are_refused(
+        self, kg: Path, edges: Path, tmp_path: Path, command: str
+    ) -> None:
+        words: dict[str, tuple[str | Path, ...]] = {
+            "init": ("init", tmp_path / "new", "--from", edges),
+            "add": ("add", kg, edges),
+            "score": ("score", kg, edges),
+            "build": ("datasets", "build", edges, "--growth", "fact", "--out", tmp_path / "new"),
+        }
+        assert_refused(lkge(*words[command]), "edges.csv:1", " ".join(CHOSEN))
+        assert not (tmp_path / "new").exists()
+
+    def test_a_preview_of_what_add_would_do(self, kg: Path, edges: Path) -> None:
+        before = tree("log", kg)
+        result = done("add", kg, edges, "--preview", *CHOSEN)
+        fragments = ("2 source type target source, target, type", "edges.csv", "Q knows 1 p1")
+        fragments += ("facts 2 of 2", "entities 2", "P2 differs from 'p2' in case only")
+        assert all(fragment in said(result) for fragment in fragments), said(result)
+        found = tree("add", kg, edges, "--preview", *CHOSEN)
+        assert (found["new_facts"], found["new_entities"], found["new_relations"]) == (2, 2, 0)
+        assert found["doubts"][0]["name"] == "P2"
+        assert tree("log", kg) == before
+        assert tree("queue", kg) == []
+
+    def test_a_preview_of_what_init_would_do(self, tmp_path: Path, edges: Path) -> None:
+        found = tree("init", tmp_path / "new", "--from", edges, "--preview", *CHOSEN)
+        assert found["sample"] == [["Q", "knows 1", "p1"], ["p1", "knows 1", "P2"]]
+        assert not (tmp_path / "new").exists()
+
+    def test_a_preview_needs_facts(self, kg: Path, edges: Path, tmp_path: Path) -> None:
+        assert_refused(lkge("init", tmp_path / "new", "--preview"), "give --from")
+        assert_refused(lkge("add", kg, "--preview"), "give files")
+        assert_refused(lkge("add", kg, edges, *CHOSEN, "--preview", "--retract", edges), "files")
+
+    def test_standard_input_and_a_folder(self, kg: Path, tmp_path: Path) -> None:
+        (tmp_path / "in").mkdir()
+        written(tmp_path / "in" / "more.jsonl", '["p1", "knows 1", "x2"]\n')
+        words = ["add", str(kg), "-", "--format", "ttl", "--preview", "--json"]
+        text = '<x:a> <x:r> <x:b> ; <x:l> "text", 5 .'
+        result = CliRunner().invoke(app, words, input=text)
+        assert result.exit_code == 0, result.output
+        (file,) = json.loads(result.stdout)["files"]
+        assert file["warnings"] == ["standard input: left out 2 facts: 2 with literals"]
+        result = CliRunner().invoke(app, words[:3], input=text)
+        assert_refused(result, "standard input", "--format")
+        assert tree("add", kg, tmp_path / "in", "--preview")["sample"][0][2] == "x2"
+
+    def test_literals_are_counted_when_facts_are_learned(self, kg: Path, tmp_path: Path) -> None:
+        facts = written(tmp_path / "f.trig", '<x:g> { <x:a> <x:r> <x:b> ; <x:l> "text" }')
+        result = done("add", kg, facts, "--quiet", "--json")
+        assert "left out 1 facts: 1 with literals" in result.stderr
+        assert json.loads(result.stdout)[0]["facts"] == 1
+
+    def test_columns_by_number(self, kg: Path, tmp_path: Path) -> None:
+        facts = written(tmp_path / "f.tsv", "x\tp1\tp0\tknows 1\n")
+        columns = ("--columns", "subject=3,relation=4,object=2")
+        assert done("score", kg, facts, *columns, "--json")
+        assert_refused(lkge("score", kg, facts), "found 4 fields", "--columns subject=1")

@@ -11,8 +11,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lkge.cli import app
-from lkge.cli.flags import COMMON, DEFAULTS, option
+from lkge.cli.flags import DEFAULTS, option
 from lkge.cli.run import default_folder, resume_line
+from lkge.common_settings import COMMON
 from lkge.config import RunConfig, literal
 from lkge.configure import configure
 from lkge.errors import DataError

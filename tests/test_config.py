@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -253,7 +254,22 @@ class TestUnknown:
             assert f"no setting {key!r} for method {method!r}: it belongs to {owners};" in text
             assert f"`lkge methods show {method}`" in text
 
-    @pytest.mark.parametrize("key", ["dimension", "model.seed", "training.foo", "name", "a.b.c"])
+    @pytest.mark.parametrize(
+        ("key", "near"),
+        [
+            ("dimension", "model.dim"),
+            ("model.seed", "training.seed"),
+            ("training.batchsize", "training.batch_size"),
+            ("Training.Seed", "training.seed"),
+            ("BATCH_SIZE", "training.batch_size"),
+        ],
+    )
+    def test_a_setting_with_a_similar_name_says_so(self, key: str, near: str) -> None:
+        message = f"no setting '{key}' for method 'si'. Did you mean '{near}'"
+        with pytest.raises(SettingsError, match=re.escape(message)):
+            configure({"method": "si", key: 3})
+
+    @pytest.mark.parametrize("key", ["training.foo", "name", "a.b.c"])
     def test_a_setting_that_nothing_has_names_those_of_the_method(self, key: str) -> None:
         with pytest.raises(SettingsError) as caught:
             configure({"method": "si", key: 3})

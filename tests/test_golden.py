@@ -16,13 +16,13 @@ import lkge
 from lkge import api
 from lkge.config import RunConfig
 from lkge.configure import read_toml
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.errors import NewerFormat
 from lkge.store.migration import migrate
 from lkge.store.reader import open_reader
 from lkge.store.records import to_json
 from lkge.store.repairing import repair
 from lkge.store.versions import Store
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 GOLDEN = Path(__file__).parent / "golden"
 OLD = ("store", "store-2")

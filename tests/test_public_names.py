@@ -27,6 +27,9 @@ PUBLIC = {
     "init",
     "load",
     "open",
+    "opened",
+    "preview",
+    "resume",
     "run",
 }
 
@@ -58,7 +61,7 @@ def test_a_wrong_name_is_an_attribute_error() -> None:
 def test_importing_loads_nothing_heavy(module: str) -> None:
     script = (
         f"import sys, {module}\n"
-        "heavy = {'torch', 'numba', 'matplotlib', 'pyarrow', 'pyoxigraph', 'numpy'}\n"
+        "heavy = {'torch', 'numba', 'matplotlib', 'pyarrow', 'pyoxigraph', 'numpy', 'pydantic'}\n"
         "print(*sorted(heavy & set(sys.modules)))"
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -9,13 +9,12 @@
     kg.add([("Ada", "knows", "Charles"), ("Charles", "builds", "Engine")])
     kg.predict(subject="Ada", relation="knows")
 
-The names below are the public face. Those that need torch or numpy are imported at first use.
+The names below are the public face. Each is imported at first use, but the errors.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lkge.config import RunConfig
 from lkge.errors import (
     DamagedFile,
     DataError,
@@ -50,14 +49,19 @@ __all__ = [
     "init",
     "load",
     "open",
+    "opened",
+    "preview",
+    "resume",
     "run",
 ]
 
 if TYPE_CHECKING:
-    from lkge.api import Run, load, run
+    from lkge.api import Run, opened, resume, run
+    from lkge.config import RunConfig
+    from lkge.data.catalog import load
     from lkge.data.snapshots import GrowingGraph, Snapshot
     from lkge.evaluation.results import Results
-    from lkge.living import init, open
+    from lkge.living import init, open, preview
     from lkge.store.graph import LivingGraph
 else:
     _HOMES = {
@@ -65,10 +69,14 @@ else:
         "LivingGraph": "lkge.store.graph",
         "Results": "lkge.evaluation.results",
         "Run": "lkge.api",
+        "RunConfig": "lkge.config",
         "Snapshot": "lkge.data.snapshots",
         "init": "lkge.living",
-        "load": "lkge.api",
+        "load": "lkge.data.catalog",
         "open": "lkge.living",
+        "opened": "lkge.api",
+        "resume": "lkge.api",
+        "preview": "lkge.living",
         "run": "lkge.api",
     }
 

@@ -20,15 +20,16 @@ from typing import Any
 from lkge.config import RunConfig
 from lkge.configure import configure, read_toml
 from lkge.data import catalog, files
+from lkge.data.checked_json import read_checked_json, read_json, write_checked_json
 from lkge.data.snapshots import GrowingGraph
 from lkge.data.vocabulary import Vocabulary
-from lkge.errors import DamagedFile, RunError
+from lkge.errors import DamagedFile, RunError, SettingsError
 from lkge.evaluation.results import Results
 from lkge.models.predictor import Predictor
+from lkge.reports.text import shortened
 from lkge.sizing import Size
-from lkge.training import checkpoint
-from lkge.training.checkpoint import Checkpoints, write_checked_json, write_tensors
-from lkge.training.events import Event, JsonlLog, Listener, ignore
+from lkge.training.checkpoint import Checkpoints, read_tensors, write_tensors
+from lkge.training.events import Event, JsonlLog, Listener, by_default, heard
 from lkge.training.loop import Learned, Loop
 from lkge.training.trainer import restored
 from lkge.training.warmup import warm_up
@@ -39,7 +40,7 @@ CONFIG, GRAPH, LOG, RESULTS = "config.toml", "graph.json", "log.jsonl", "results
 TABLES, MODEL, CHECKPOINT, LOCK = "model.safetensors", "model.json", "checkpoint", ".lock"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run: its results, a predictor over the last version, and its folder if kept."""
 
@@ -47,12 +48,19 @@ class Run:
     predictor: Predictor
     folder: Path | None = None
 
+    def __repr__(self) -> str:
+        kept = "" if self.folder is None else f"\nkept in {self.folder}"
+        return f"{self.results!r}{kept}"
+
+    def _repr_html_(self) -> str:
+        return self.results._repr_html_()
+
 
 def run(
     graph: GrowingGraph,
     *,
     out: Path | str | None = None,
-    listener: Listener = ignore,
+    listener: Listener = by_default,
     preset: str | None = None,
     config: RunConfig | None = None,
     **changes: Any,
@@ -61,19 +69,32 @@ def run(
     of a whole `config` or of a `preset`: "evergreen" or "paper"; default: that of the method, and
     the default method is evergreen.
 
+    Without a `listener` progress is shown in a terminal or a notebook.
+
     With `out` everything is kept in that folder, which must be new or empty, and a run that was
     interrupted goes on by `resume`.
     """
+    require_graph(graph)
     named = {"dataset": graph.name, **changes} if config is None else changes
     chosen = configure(named, preset, config=config, size=None if config else size_of(graph))
-    if out is None:
-        warm_up(chosen, listener)
-        learned = Loop(graph, chosen, None, listener).run()
-        return Run(learned.results, learned.predictor.with_names(graph.vocabulary))
-    folder = Path(out)
-    loop = _loop(folder, graph, chosen, listener)
-    _create(folder, graph, chosen)
-    return _learn(folder, loop)
+    with heard(listener, chosen.training.patience) as hearing:
+        if out is None:
+            warm_up(chosen, hearing)
+            learned = Loop(graph, chosen, None, hearing).run()
+            return Run(learned.results, learned.predictor.with_names(graph.vocabulary))
+        folder = Path(out)
+        loop = _loop(folder, graph, chosen, hearing)
+        _create(folder, graph, chosen)
+        return _learn(folder, loop)
+
+
+def require_graph(graph: object) -> None:
+    """SettingsError if this is no growing graph."""
+    if not isinstance(graph, GrowingGraph):
+        raise SettingsError(
+            f"graph = {shortened(repr(graph), 100)} is not a growing graph; load one: "
+            "lkge.load(NAME)"
+        )
 
 
 def size_of(graph: GrowingGraph) -> Size:
@@ -85,7 +106,7 @@ def size_of(graph: GrowingGraph) -> Size:
 def resume(
     folder: Path | str,
     *,
-    listener: Listener = ignore,
+    listener: Listener = by_default,
     data: Path | None = None,
     graph: GrowingGraph | None = None,
 ) -> Run:
@@ -99,27 +120,29 @@ def resume(
         checkpoints.remove()
         return opened(folder)
     config = read_toml(folder / CONFIG)
-    graph = graph or load(config.dataset.name, data)
-    if checkpoint.read_json(folder / GRAPH) != _identity(graph):
+    graph = load(config.dataset.name, data) if graph is None else graph
+    require_graph(graph)
+    if read_json(folder / GRAPH) != _identity(graph):
         raise RunError(
             f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
         )
-    return _learn(folder, _loop(folder, graph, config, listener))
+    with heard(listener, config.training.patience) as hearing:
+        return _learn(folder, _loop(folder, graph, config, hearing))
 
 
 def opened(folder: Path | str) -> Run:
     """A finished run from its folder; the graph itself is not needed."""
     folder = Path(folder)
     config = read_toml(folder / CONFIG)
-    manifest = checkpoint.read_checked_json(folder / MODEL)
+    manifest = read_checked_json(folder / MODEL)
     try:
-        tensors = checkpoint.read_tensors(folder / TABLES, manifest["sha256"])
+        tensors = read_tensors(folder / TABLES, manifest["sha256"])
         vocabulary = Vocabulary.from_json(manifest["vocabulary"])
         model, method = restored(config, tensors)
     except (AttributeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{folder / MODEL}: not the model of a run: {error!r}") from error
     try:
-        results = Results.from_json(checkpoint.read_json(folder / RESULTS))
+        results = Results.from_json(read_json(folder / RESULTS))
     except (AttributeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{folder / RESULTS}: not the results of a run: {error}") from error
     return Run(results, method.predictor(model).with_names(vocabulary), folder)

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
-from lkge.errors import SettingsError
+from lkge.common_settings import COMMON
+from lkge.errors import SettingsError, did_you_mean, most_similar
 
 Losses = tuple[str, ...]
 LOSSES: Losses = ("margin", "softmax", "sampled")
@@ -48,34 +49,30 @@ class Section(BaseModel):
 class DatasetConfig(Section):
     """Which facts."""
 
-    name: str = setting("brick", "A name from `lkge datasets list`, a folder, or a zip archive.")
+    name: str = setting("brick", COMMON["dataset"].text)
 
 
 class ModelConfig(Section):
     """What is learned."""
 
-    score: str = setting("transe", "transe, transe-l2, distmult, complex or rotate.")
-    dim: int = setting(
-        200, "Numbers per entity and relation. A complex coordinate is two.", ge=1, grid=(100, 200)
-    )
+    score: str = setting("transe", COMMON["score"].text)
+    dim: int = setting(200, COMMON["dim"].text, ge=1, grid=(100, 200))
 
 
 class TrainingConfig(Section):
     """How a snapshot is learned. The defaults are the paper's."""
 
-    seed: int = setting(11, "The same seed gives the same bytes on the same machine.", ge=0)
+    seed: int = setting(11, COMMON["seed"].text, ge=0)
     loss: Literal["margin", "softmax", "sampled"] = setting(
         "margin", "margin, softmax (over all entities) or sampled (softmax over negatives)."
     )
     optimizer: Literal["adam", "adagrad"] = setting("adam", "adam or adagrad.")
     learning_rate: float = setting(
-        1e-4, "Step size of the optimizer.", gt=0, grid=(0.0005, 0.0001, 0.001)
+        1e-4, COMMON["learning_rate"].text, gt=0, grid=(0.0005, 0.0001, 0.001)
     )
-    batch_size: int = setting(2048, "Positive facts in a step.", ge=1, grid=(1024, 2048))
-    max_epochs: int = setting(200, "Epochs of a snapshot, at most.", ge=1)
-    patience: int = setting(
-        3, "A snapshot ends after so many epochs without a better validation MRR.", ge=1
-    )
+    batch_size: int = setting(2048, COMMON["batch_size"].text, ge=1, grid=(1024, 2048))
+    max_epochs: int = setting(200, COMMON["max_epochs"].text, ge=1)
+    patience: int = setting(3, COMMON["patience"].text, ge=1)
     min_relative_gain: float = setting(
         0.0, "A validation MRR counts as better if it is higher by this share.", ge=0
     )
@@ -127,10 +124,8 @@ class TrainingConfig(Section):
     )
     adam_beta1: float = setting(0.9, "Decay of Adam's first moment.", ge=0, lt=1)
     adam_beta2: float = setting(0.999, "Decay of Adam's second moment.", ge=0, lt=1)
-    backend: Literal["auto", "numba", "torch"] = setting(
-        "auto", "auto, numba (fused CPU kernels) or torch (any device)."
-    )
-    device: str = setting("cpu", "Where torch computes: cpu, cuda, mps.")
+    backend: Literal["auto", "numba", "torch"] = setting("auto", COMMON["backend"].text)
+    device: str = setting("cpu", COMMON["device"].text)
 
 
 class MethodConfig(Section):
@@ -139,7 +134,7 @@ class MethodConfig(Section):
     also_uses: ClassVar[frozenset[str]] = frozenset()
     """Settings of `training` that the method uses, whatever the loss."""
 
-    name: str = setting("", "A name from `lkge methods`.")
+    name: str = setting("", COMMON["method"].text)
 
 
 METHOD_CONFIGS: dict[str, type[MethodConfig]] = {}
@@ -261,11 +256,19 @@ class RunConfig(BaseModel):
         kinds = sorted(METHOD_CONFIGS.items())
         owners = [each for each, kind in kinds if name in kind.model_fields]
         own = [each for each in self._fields("method") if each != "name"]
+        if not owners and (near := self._near(key)):
+            return f"no setting {key!r} for method {method!r}.{near}"
         whose = f"it belongs to {', '.join(owners)}; " if owners and name != "name" else ""
         return (
             f"no setting {key!r} for method {method!r}: {whose}{method} has "
             f"{', '.join(own) or 'none of its own'}; `lkge methods show {method}` lists them"
         )
+
+    def _near(self, key: str) -> str:
+        """A question after the settings of this run whose names are most similar."""
+        known = [f"{section}.{name}" for section in SECTIONS for name in self._fields(section)]
+        names = [name.partition(".")[2] for name in known]
+        return did_you_mean([known[at] for at in most_similar(key.rpartition(".")[2], names)])
 
 
 def losses_of(section: type[BaseModel], name: str) -> Losses:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from lkge.config import SECTIONS, RunConfig
 from lkge.data.documents import read_toml as read_toml_file
-from lkge.errors import LkgeError, SettingsError
-from lkge.methods import method_named
+from lkge.errors import LkgeError, SettingsError, did_you_mean, most_similar
+from lkge.methods.settings import profile_of
 from lkge.sizing import Size, sized
 
 T = TypeVar("T")
@@ -142,7 +142,9 @@ def preset_of(method: object, *, living: bool = False) -> str:
 def _of_preset(name: str, method: object) -> RunConfig:
     """A preset, with another method than its own if one is given."""
     if name not in PRESETS:
-        raise SettingsError(f"there is no preset {name!r}; known are: {', '.join(PRESETS)}")
+        near = did_you_mean([list(PRESETS)[at] for at in most_similar(name, list(PRESETS))])
+        known = ", ".join(PRESETS)
+        raise SettingsError(f"there is no preset {name!r}; known are: {known}.{near}")
     given = dict(PRESETS[name])
     base = with_method(method or given["method"])
     del given["method"]
@@ -171,7 +173,7 @@ def with_method(name: object) -> RunConfig:
     """The class defaults, and the settings of one method."""
     if not isinstance(name, str):
         raise SettingsError(f"method = {name!r} must be a name; `lkge methods` lists them")
-    return RunConfig(method=method_named(name).Config(name=name))
+    return RunConfig(method=profile_of(name).config(name=name))
 
 
 def from_tree(tree: Mapping[str, Any]) -> RunConfig:

@@ -30,8 +30,7 @@ class UnknownName(DataError):
         self.name = name
         names = list(known)
         self.nearest = [names[at] for at in most_similar(name, list(map(str.casefold, names)))]
-        hint = f" Did you mean {', '.join(map(repr, self.nearest))}?" if self.nearest else ""
-        super().__init__(f"there is no {kind} named {name!r}.{hint}")
+        super().__init__(f"there is no {kind} named {name!r}.{did_you_mean(self.nearest)}")
 
 
 class SettingsError(LkgeError):
@@ -54,12 +53,21 @@ class DamageWarning(UserWarning):
     """The newest version of a living graph is damaged, and an older one is used."""
 
 
+class DataWarning(UserWarning):
+    """Some of the given facts were left out: literals, blank nodes, repeats."""
+
+
 class LearningFailed(RunError):
     """Training came to values that are no numbers: other settings are needed, or other facts."""
 
 
 class StoreLocked(RunError):
     """Another process is writing to a living graph; the message names it."""
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """A question after these names, behind a full stop; nothing without names."""
+    return f" Did you mean {', '.join(map(repr, names))}?" if names else ""
 
 
 def most_similar(name: str, known: Sequence[str] | Sequence[bytes]) -> list[int]:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from lkge.config import RunConfig
 from lkge.data.reading import memory_of_machine
 
@@ -115,6 +113,8 @@ def describe(config: RunConfig, size: Size) -> str:
 
 def _speeds(dim: int) -> tuple[float, float]:
     """Operations of a matrix product in a second, and seconds to update a row."""
+    import torch
+
     left, right = torch.ones(512, dim), torch.ones(dim, 1024)
     product = _fastest(lambda: torch.mm(left, right))
     table, rows = torch.zeros(20_000, dim), torch.randint(20_000, (1_000,))

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lkge.configure import changes_in, read_toml
+from lkge.data.checked_json import read_checked_json, read_json
 from lkge.data.documents import MAX_TOML, parse_json, parse_toml
 from lkge.errors import DamagedFile, RunError, SettingsError
 from lkge.studies.result_store import read_results
 from lkge.studies.study import read_study
-from lkge.training.checkpoint import read_checked_json, read_json
 
 DEEP = 100_000
 BAD_TOML = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lkge.data import formats
+from lkge.data import tables
 from lkge.data.fact_list import FactList, is_first
 from lkge.data.facts import read_facts
 from lkge.data.snapshots import numbered
@@ -58,10 +58,10 @@ def test_columns_are_parsed_as_lines_are(
     lines: list[str], end: str, last: bool, mark: bool
 ) -> None:
     data = (("\ufeff" if mark else "") + end.join(lines) + (end if last else "")).encode()
-    by_column = formats.parse_plain_tsv(data, "f.tsv")
+    by_column = tables.parse_plain_tsv(data, "f.tsv")
     if by_column is None:
         return
-    by_line = formats.parse_tsv_by_line(data, "f.tsv")
+    by_line = tables.parse_tsv_by_line(data, "f.tsv")
     assert list(by_column) == list(by_line)
     assert list(by_column.lines or ()) == list(by_line.lines or ())
     assert by_column.encoded.entities == by_line.encoded.entities
@@ -70,7 +70,7 @@ def test_columns_are_parsed_as_lines_are(
 
 
 def test_plain_lines_are_parsed_by_columns() -> None:
-    facts = formats.parse_plain_tsv(b"b\tr\ta\na\ts\tc\n", "f.tsv")
+    facts = tables.parse_plain_tsv(b"b\tr\ta\na\ts\tc\n", "f.tsv")
     assert facts is not None
     assert facts.encoded.entities == ["b", "a", "c"]
     assert list(facts) == [("b", "r", "a"), ("a", "s", "c")]
@@ -87,13 +87,13 @@ def test_plain_lines_are_parsed_by_columns() -> None:
 def test_large_files_have_the_same_errors(
     last: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formats, "LARGE_TSV", 0)
+    monkeypatch.setattr(tables, "LARGE_TSV", 0)
     with pytest.raises(DataError, match=message):
         read_facts(b"a\tr\tb\nb\tr\tc\nc\tr\td\n" + last, name="f.tsv")
 
 
 def test_repeats_in_large_files_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "LARGE_TSV", 0)
+    monkeypatch.setattr(tables, "LARGE_TSV", 0)
     facts = read_facts(b"a\tr\tb\nb\tr\tc\na\tr\tb\n", name="f.tsv")
     assert list(facts) == [("a", "r", "b"), ("b", "r", "c")]
     assert facts.warnings == (

@@ -158,7 +158,7 @@ def test_n_triples_keep_facts_between_iris() -> None:
     facts = read_facts(N_TRIPLES, name="facts.nt")
     assert list(facts) == [("x:a", "x:r", "x:b"), ("x:b", "x:r", "x:c")]
     assert facts.lines == [2, 6]
-    assert facts.warnings == ("facts.nt: left out 2 facts with literals or blank nodes",)
+    assert facts.warnings == ("facts.nt: left out 2 facts: 1 with blank nodes, 1 with literals",)
 
 
 def test_turtle_has_no_lines() -> None:
@@ -178,17 +178,18 @@ def test_parquet_columns_by_name(names: tuple[str, str, str]) -> None:
     assert list(facts.lines or ()) == [1, 2, 3]
 
 
-def test_parquet_columns_by_place() -> None:
+def test_parquet_columns_that_are_given() -> None:
     dictionary = pa.array(["r", "r"]).dictionary_encode()
     columns = {"year": [1, 2], "x": ["a", "b"], "y": dictionary, "z": ["b", "c"], "w": ["", ""]}
-    assert list(read_facts(parquet(columns), name="facts.parquet")) == FACTS[:2]
+    facts = read_facts(parquet(columns), "facts.parquet", columns="subject=x,relation=y,object=z")
+    assert list(facts) == FACTS[:2]
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"PAR1 but no", "Parquet"),
-        (parquet({"x": ["a"], "y": [1], "z": ["b"]}), "three columns"),
+        (parquet({"x": ["a"], "y": [1], "z": ["b"]}), "not clear which column"),
         (parquet({"subject": ["a", None], "relation": ["r", "r"], "object": ["b", "c"]}), "empty"),
     ],
     ids=["damaged", "too few columns", "null"],

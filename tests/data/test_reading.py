@@ -41,6 +41,12 @@ def turtle(path: Path) -> None:
     path.write_bytes(b"@prefix x: <x:%s> .\n" % (b"y" * 100_000) + b"x:a x:b x:c .\n" * 50_000)
 
 
+def rdf_xml(path: Path) -> None:
+    """A short entity that is used often."""
+    declared = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e "%s">]><x>' % (b"y" * 100_000)
+    path.write_bytes(declared + b"<!--%s-->" % (b" " * 1_000_000) + b"&e;" * 500 + b"</x>")
+
+
 def archive(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("0/train.txt", LINES)
@@ -53,6 +59,10 @@ BOMBS: dict[str, Callable[[Path], object]] = {
     "f.tsv.zst": lambda path: path.write_bytes(zstd(LINES)),
     "f.parquet": parquet,
     "f.ttl": turtle,
+    "f.trig": lambda path: path.write_bytes(b"<x:a> <x:r> " + b"(" * 1_000_000),
+    "f.rdf": rdf_xml,
+    "f.jsonl.gz": lambda path: path.write_bytes(gzip.compress(b'["a","r","b"]\n' * 2_000_000, 1)),
+    "f.jsonld.gz": lambda path: path.write_bytes(gzip.compress(b"[{}," * 9_000_000, 1)),
     "f.zip": archive,
 }
 SCRIPT = """
@@ -173,7 +183,7 @@ def test_parquet_with_names_that_are_no_utf8_or_that_repeat(tmp_path: Path) -> N
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_facts(path)
     pq.write_table(pa.table([column] * 4, ["subject", "relation", "object", "object"]), path)
-    with pytest.raises(DataError, match="cannot be read as Parquet"):
+    with pytest.raises(DataError, match="not clear which column"):
         read_facts(path)
 
 

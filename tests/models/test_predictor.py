@@ -18,8 +18,9 @@ from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
+from lkge.models.best import best_first
 from lkge.models.parameters import Parameters
-from lkge.models.predictor import RelationPredictor, TablePredictor, View, best_first
+from lkge.models.predictor import RelationPredictor, TablePredictor, View
 from lkge.models.scores import SCORES, Score, TransE, score_named
 
 EVERY_SCORE = pytest.mark.parametrize("score", [score_named(n) for n in SCORES], ids=list(SCORES))
@@ -140,13 +141,13 @@ def test_the_best_answers_come_first_by_name(backend: Backend) -> None:
     names = Vocabulary(["zero", "one", "two", "three"], ["next"])
     tables = Parameters(torch.tensor([[0.0], [1.0], [2.1], [3.3]]), torch.tensor([[1.0], [-1.0]]))
     predictor = made_predictor(tables, backend, names)
-    assert [answer.name for answer in predictor.top_k("one", "next", k=3)] == [
+    assert [answer.entity for answer in predictor.top_k("one", "next", k=3)] == [
         "two",
         "one",
         "three",
     ]
     best, *_ = predictor.top_k("two", "next⁻¹")
-    assert best.name == "one"
+    assert best.entity == "one"
     assert best.score == pytest.approx(-0.1)
     assert len(predictor.top_k("two", "next", k=10)) == 4
 
@@ -213,7 +214,7 @@ def test_best_answers_by_relation_have_names() -> None:
     with pytest.raises(ValueError, match="without a vocabulary"):
         predictor.top_k("a", "likes")
     named = predictor.with_names(names)
-    assert [answer.name for answer in named.top_k("a", "likes", 2)] == ["a", "b"]
+    assert [answer.entity for answer in named.top_k("a", "likes", 2)] == ["a", "b"]
     assert [answer.score for answer in named.top_k("a", "knows", 3)] == [-0.25, -1.0, -2.25]
 
 
@@ -332,4 +333,4 @@ def test_the_best_answer_is_where_the_question_leads(score: Score) -> None:
     aim = score.compose(head, relation)
     tables.entity[20] = aim if score.name == "rotate" else torch.nn.functional.normalize(aim, dim=0)
     predictor = TablePredictor.of(tables, score, backend=NUMBA, names=names)
-    assert predictor.top_k("entity 4", "next", 1)[0].name == "entity 20"
+    assert predictor.top_k("entity 4", "next", 1)[0].entity == "entity 20"

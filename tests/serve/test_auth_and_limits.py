@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,12 @@ def test_a_file_that_has_no_token_is_an_error(tmp_path: Path, content: bytes | N
         path.write_bytes(content)
     with pytest.raises(SettingsError, match=str(path)):
         token_from(path, "A_TOKEN")
+
+
+def test_a_pipe_that_has_no_token_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "token")
+    with pytest.raises(SettingsError, match="not a regular file"):
+        token_from(tmp_path / "token", "A_TOKEN")
 
 
 def test_a_route_that_says_nothing_needs_the_token_for_writing(learned: Path) -> None:

@@ -262,7 +262,7 @@ def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
     )
     assert nameless == []
     reached = []
-    for _ in range(24):
+    for _ in range(25):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id"))
     order = [
@@ -361,3 +361,36 @@ def test_a_wrong_token_is_told(browser: Browser, url: str) -> None:
         page.get_by_role("button", name="Send").click()
         expect(page.locator("#facts-result")).to_contain_text("Authorization: Bearer")
         expect(page.get_by_label("Facts, one a line")).to_have_value("a | b | c")
+
+
+def test_a_file_is_looked_at_and_sent(browser: Browser, learned: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(learned, tmp_path / "world")
+    edges, literal = tmp_path / "edges.csv", tmp_path / "facts.ttl"
+    edges.write_text("source,target,type\nRome,Country 1,lies in\n", encoding="utf-8")
+    literal.write_text('<x:a> <x:r> <x:b> ; <x:l> "text" .', encoding="utf-8")
+    with (
+        threaded(folder, learner_command=IDLE_LEARNER) as url,
+        service_page(browser, url, viewport=DESK) as page,
+    ):
+        result, look = page.locator("#facts-result"), page.get_by_role("button", name="Look")
+        page.get_by_label("Token").fill(TOKEN)
+        look.click()
+        expect(result).to_have_text("Write facts, one a line, or choose a file.")
+        page.get_by_text("Or a file").click()
+        page.locator("#facts-file").set_input_files(edges)
+        page.locator("#facts-columns").fill("subject=source,relation=type,object=target")
+        look.click()
+        preview = page.locator("#facts-preview")
+        expect(preview).to_contain_text("1 new of 1 fact; new entities: 1; new relations: 0.")
+        expect(preview).to_contain_text("subject = source, relation = type, object = target")
+        expect(preview.locator("tr")).to_have_text(["Romelies inCountry 1"])
+        page.get_by_role("button", name="Send").click()
+        expect(result).to_contain_text("Stored on disk as batch 2")
+        expect(preview).to_be_empty()
+        page.locator("#facts-columns").fill("")
+        page.locator("#facts-file").set_input_files(literal)
+        page.get_by_role("button", name="Send").click()
+        expect(result).to_contain_text("left out 1 facts: 1 with literals")
+        page.get_by_label("Facts, one a line").fill("city 01 | near to | Rome")
+        look.click()
+        expect(preview).to_contain_text("differs from 'City 01' in case only")

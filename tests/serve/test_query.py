@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.serve.helpers import world
 
+from lkge.data.changed_names import ChangedNames
 from lkge.serve.errors import PROBLEM
 from lkge.serve.limits import MAX_ANSWERS, MAX_QUERIES
 from lkge.store.reader import open_reader
@@ -160,3 +161,18 @@ def test_wrong_paths_and_methods_are_problems(
     assert response.status_code == status
     assert response.headers["content-type"] == PROBLEM
     assert (response.headers.get("allow") == "POST") == (status == 405)
+
+
+def test_similar_names_are_searched_for_once_in_a_request(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+    plain = ChangedNames.near
+    monkeypatch.setattr(
+        ChangedNames, "near", lambda table, name: (searched.append(name), plain(table, name))[1]
+    )
+    queries = [{"subject": f"Citty {n}", "relation": "lies in"} for n in range(50)]
+    assert client.post("/predict/batch", json={"queries": queries}).status_code == 404
+    facts = [[f"Citty {n}", "lies in", "Country 1"] for n in range(50)]
+    assert client.post("/score", json={"facts": facts}).status_code == 404
+    assert len(searched) == 2

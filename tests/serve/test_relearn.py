@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ from tests.serve.helpers import BEARER, IDLE_LEARNER, more, running_client, wait
 
 from lkge import living
 from lkge.serve.errors import PROBLEM
-from lkge.serve.relearning import REQUEST, is_requested, request
+from lkge.serve.relearning import is_requested, request
 from lkge.store.reader import open_reader
+from lkge.store.versions import RELEARN_REQUEST
 from lkge.testing import paper_config
 
 FAILING_LEARNER = (sys.executable, "-c", "raise SystemExit('error: no luck today')")
@@ -39,9 +39,9 @@ def test_all_known_facts_become_a_version_while_the_old_one_answers(kg: Path) ->
         assert again.status_code == 202
         body = {"subject": "City 03", "relation": "lies in"}
         assert client.post("/predict", json=body).json()["version"] == 1
-        assert (kg / REQUEST).exists()
+        assert (kg / RELEARN_REQUEST).exists()
         wait_until(lambda: status_of(client) == "done")
-        wait_until(lambda: not (kg / REQUEST).exists())
+        wait_until(lambda: not (kg / RELEARN_REQUEST).exists())
         after = health(client)
         assert after["relearn"] == {
             "status": "done",
@@ -75,16 +75,15 @@ def test_a_request_outlives_the_service(kg: Path) -> None:
 
 def test_a_request_that_was_met_before_a_kill_is_not_met_again(kg: Path) -> None:
     request(kg, 1)
-    assert is_requested(kg, open_reader(kg).log)
+    assert is_requested(open_reader(kg))
     living.open(kg).relearn()
-    assert not is_requested(kg, open_reader(kg).log)
+    assert not is_requested(open_reader(kg))
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"after": "x"}', b"[" * 100_000])
-def test_a_damaged_request_asks_for_nothing(learned: Path, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / REQUEST).write_bytes(content)
-    relearned = dataclasses.replace(open_reader(learned).record, kind="relearn")
-    assert not is_requested(tmp_path, [relearned])
+def test_a_damaged_request_asks_for_nothing(kg: Path, content: bytes) -> None:
+    (kg / RELEARN_REQUEST).write_bytes(content)
+    assert not is_requested(open_reader(kg))
 
 
 def test_a_failure_is_reported_and_not_repeated(kg: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import ssl
@@ -141,6 +142,14 @@ def test_https_needs_a_certificate_and_its_key(
     result = CliRunner().invoke(app, ["serve", str(learned), *paths])
     assert result.exit_code == 2
     assert "TLS" in result.stderr or "--tls-key" in result.stderr
+
+
+def test_a_pipe_in_place_of_a_certificate_is_not_waited_for(learned: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "C")
+    files = ["--tls-cert", str(tmp_path / "C"), "--tls-key", str(tmp_path / "C")]
+    result = CliRunner().invoke(app, ["serve", str(learned), *files])
+    assert result.exit_code == 2
+    assert "not a regular file" in result.stderr
 
 
 def test_a_port_in_use_is_an_error(learned: Path) -> None:

@@ -18,6 +18,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.errors import FlakyStrategyDefinition
 from tests.serve.helpers import BEARER, IDLE_LEARNER, threaded
+from tests.serve.test_schema import OF_FILES
 
 from lkge import living
 from lkge.serve.limits import Limits
@@ -79,6 +80,7 @@ def test_any_sequence_of_requests_is_answered_as_the_schema_says(
 ) -> None:
     url, thread = service
     schema: Any = schemathesis.openapi.from_url(f"{url}/openapi.json")
+    schema = schema.exclude(path=list(OF_FILES))
     schema.config.generation.update(modes=[schemathesis.GenerationMode.POSITIVE])
     machine: Any = schema.as_state_machine()
     followed, failures, versions = set[str](), list[Exception](), list[int]()

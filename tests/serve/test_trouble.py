@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import shutil
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from fastapi.testclient import TestClient
 from tests.serve.helpers import (
     BEARER,
@@ -33,7 +33,7 @@ from lkge.serve.errors import PROBLEM
 from lkge.serve.limits import Limits
 from lkge.store import inbox
 from lkge.store.reader import Reader, open_reader
-from lkge.store.versions import INBOX_LOCK, Store
+from lkge.store.versions import INBOX_LOCK, INFERENCE, Store
 
 BODY = {"subject": "City 03", "relation": "lies in"}
 
@@ -154,13 +154,44 @@ class TestReplacedFolder:
             wait_until(lambda: client.get("/jobs/2").json()["status"] != "learning", 20)
 
 
+class TestDamage:
+    """A flipped bit in a file of the store."""
+
+    @staticmethod
+    def flip(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+
+    @pytest.mark.filterwarnings("ignore::lkge.errors.DamageWarning")
+    def test_an_older_version_answers_and_health_says_so(self, kg: Path) -> None:
+        living.open(kg).add(more(0), valid=0.0)
+        self.flip(Store(kg).paths(2, INFERENCE)[0])
+        with running_client(kg, learner_command=IDLE_LEARNER) as client:
+            assert client.post("/predict", json=BODY).json()["version"] == 1
+            assert health(client)["status"] == "degraded"
+            assert "--repair" in health(client)["detail"]
+
+    @pytest.mark.filterwarnings("ignore::lkge.errors.DamageWarning")
+    @pytest.mark.parametrize("name", ["log.jsonl", "store.json"])
+    def test_a_file_that_no_answer_needs_stops_no_answer(self, kg: Path, name: str) -> None:
+        self.flip(kg / name)
+        with running_client(kg, learner_command=IDLE_LEARNER) as client:
+            assert client.post("/predict", json=BODY).status_code == 200
+            assert health(client)["version"] == 1
+            if name == "log.jsonl":
+                refused = client.get("/versions")
+                assert refused.status_code == 503
+                assert "lkge verify --repair" in refused.json()["detail"]
+
+
 class TestUnsoundTables:
     """Tables with values that are no finite numbers, as a disk or a bug may leave them."""
 
     @staticmethod
     def unsound(predictor: Any, rows: slice, value: float) -> Any:
-        table = predictor.entity.clone()
-        table[rows] = torch.tensor(value)
+        table = copy.deepcopy(predictor.entity)
+        table[rows] = value
         return dataclasses.replace(predictor, entity=table)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -29,6 +29,7 @@ from lkge.store.records import ROLLBACK, Options
 from lkge.store.repairing import repair
 from lkge.store.versions import (
     BATCH,
+    DAMAGED,
     HOLD_OUT_FILE,
     INFERENCE,
     KNOWN,
@@ -364,7 +365,9 @@ def test_a_damaged_root_is_written_anew(
     config = store.config
     harm(store.folder / STORE)
     assert [damage.path for damage in check(store)] == [str(store.folder / STORE)]
+    there = (store.folder / STORE).exists()
     assert len(repair(store)) == 1
+    assert (store.folder / DAMAGED / STORE).exists() == there
     assert (store.config, store.options) == (config, Options(known=known))
     assert check(store) == []
 

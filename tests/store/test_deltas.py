@@ -24,7 +24,7 @@ from lkge.store.reader import open_reader
 from lkge.store.records import StoreConfig
 from lkge.store.repairing import repair
 from lkge.store.verified import last_verified, note_verified, verified
-from lkge.store.versions import INFERENCE, KNOWN, MODEL, NAMES
+from lkge.store.versions import INFERENCE, KNOWN, MODEL, NAMES, STORE
 
 SMALL: dict[str, Any] = {"subgraph_entities": 6, "subgraph_entities_per_fact": 0}
 DELTAS = StoreConfig(deltas_from_bytes=0, compact_after=100.0, **SMALL)
@@ -172,10 +172,10 @@ def test_the_newest_sound_version_answers_with_a_warning(graph: LivingGraph, wha
 def test_a_flipped_bit_anywhere_is_found_or_answers_as_before(graph: LivingGraph) -> None:
     """In any file of the newest version: an older one answers with a warning, or the same."""
     store, chance = graph.store, np.random.default_rng(5)
-    paths = [store.manifest_file(8), *map(store.path_of, graph.reader.manifest.files[NAMES])]
-    paths += [
-        store.path_of(file) for kind in (MODEL, KNOWN) for file in graph.reader.manifest.files[kind]
-    ]
+    expected = answers_of(graph)
+    paths = [store.manifest_file(8), store.folder / STORE]
+    for kind in (MODEL, INFERENCE, NAMES, KNOWN):
+        paths += map(store.path_of, graph.reader.manifest.files[kind])
     for path in paths:
         data = path.read_bytes()
         for place in chance.integers(0, len(data), 12):
@@ -183,10 +183,52 @@ def test_a_flipped_bit_anywhere_is_found_or_answers_as_before(graph: LivingGraph
             found = {Path(damage.path).name for damage in check(store)}
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                assert lkge.open(store.folder).version in range(9)
+                reader = open_reader(store.folder, to_answer=True)
+                answers = answers_of(lkge.open(store.folder)) if reader.version else None
             assert path.name in found or data[place : place + 1].isspace()
             assert not caught or path.name in found
+            assert caught or answers == expected
             path.write_bytes(data)
+
+
+def answers_of(graph: LivingGraph) -> list[object]:
+    """Answers that read all that answers are made of."""
+    people = [name for name in graph.entities("person", 99) if name != "person 2"]
+    query = {"subject": "person 1", "relation": "knows 1", "k": 99}
+    facts = [(name, "knows 1", "person 1") for name in people]
+    return [graph.predict(**query), graph.similar("person 1", 99), graph.score(facts)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [INFERENCE, NAMES, KNOWN])
+def test_what_answers_is_verified_before_it_does(graph: LivingGraph, kind: str) -> None:
+    """All bytes of it, in a base file that no reader copies."""
+    graph.compact()
+    graph.add([("later", "likes", "Ada")], valid=0, consolidate=False)
+    path = graph.store.paths(9, kind)[0]
+    earlier = graph.store.paths(7, kind)[0]
+    assert path != earlier
+    flip(path, -len(path.read_bytes()) // 3)
+    for ask in (
+        lambda: open_reader(graph.store.folder, to_answer=True),
+        lambda: opened(graph.store.folder)._answering(),
+    ):
+        with pytest.warns(DamageWarning, match=path.name):
+            assert ask().version == 7
+    for version in (8, 9):
+        with pytest.raises(DamagedFile, match=path.name):
+            lkge.open(graph.store.folder, version).entities()
+    if kind != INFERENCE:
+        again = opened(graph.store.folder)
+        for write in (again.relearn, lambda: again.add([("Ada", "likes", "later still")])):
+            with pytest.raises(DamagedFile, match=path.name):
+                write()
+
+
+def test_without_store_json_a_graph_answers_with_a_warning(graph: LivingGraph) -> None:
+    expected = answers_of(graph)
+    flip(graph.store.folder / STORE, 300)
+    with pytest.warns(DamageWarning, match=f"{STORE}: damaged"):
+        assert answers_of(lkge.open(graph.store.folder)) == expected
 
 
 # What was verified
@@ -268,6 +310,22 @@ def test_a_backup_is_the_graph_and_takes_only_new_files(graph: LivingGraph, tmp_
     assert backup(graph.store, target) == 0
     opened(target).add([("copy", "likes", "Ada")])
     assert check(opened(target).store) == []
+
+
+def test_a_backup_has_the_batches_that_are_set_aside(graph: LivingGraph, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    number = accept(graph.store, [("aside", "likes", "Ada")]).number
+    graph.set_aside(number)
+    backup(graph.store, target)
+    copy = opened(Path(shutil.copytree(target, tmp_path / "restored")))
+    assert copy.queue() == graph.queue()
+    copy.restore(number)
+    assert [record.facts for record in copy.learn_waiting()] == [1]
+    assert copy.neighbourhood("aside")
+    assert backup(graph.store, target) == 0
+    graph.restore(number)
+    backup(graph.store, target)
+    assert opened(target).queue() == graph.queue()
 
 
 def test_a_backup_does_not_copy_damage(graph: LivingGraph, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.faults import PowerCut
 from tests.store import living
 from tests.store.living import QUICK, made, ring
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.data.formats import Triple
 from lkge.errors import DataError, LkgeError, RunError, SettingsError, UnknownName
 from lkge.living import init, open
@@ -23,7 +24,6 @@ from lkge.store.inbox import FactBatch, accept, waiting
 from lkge.store.records import StoreConfig
 from lkge.store.repairing import repair
 from lkge.store.versions import MODEL, NAMES
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 from lkge.training.events import EpochFinished, Event
 
 

@@ -150,6 +150,7 @@ def test_a_failure_leaves_nothing(
 
 def test_a_method_without_rows_says_so(reader: Reader, tmp_path: Path) -> None:
     reader.config = reader.config.with_changes(method="mean")
-    reader.predictor = object()  # type: ignore[assignment]
+    reader.predictor = reader.torch_predictor
+    object.__setattr__(reader.predictor, "tables", lambda: None)
     with pytest.raises(DataError, match="no row of its own under the method 'mean'"):
         export(reader, tmp_path / "out", "npy")

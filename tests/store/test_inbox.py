@@ -17,12 +17,12 @@ from tests.store.made import (
     made_store,
 )
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.data.files import held
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError
 from lkge.store import inbox
 from lkge.store.inbox import accept, discard, read_batch, waiting
 from lkge.store.versions import INBOX_LOCK, MODEL, Store
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 FORK = multiprocessing.get_context("fork")
 

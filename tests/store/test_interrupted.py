@@ -13,14 +13,10 @@ import pytest
 import torch
 from tests.store.living import QUICK, made, ring
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.living import open as open_graph
 from lkge.store.records import StoreConfig
-from lkge.training.checkpoint import (
-    MANIFEST,
-    Checkpoints,
-    read_checked_json,
-    write_checked_json,
-)
+from lkge.training.checkpoint import MANIFEST, Checkpoints
 from lkge.training.events import EpochFinished, Event
 
 NEW = ring(38, 60)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
 import threading
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from lkge.data.files import held
 from lkge.errors import RunError, StoreLocked
 from lkge.store import locks
 from lkge.store.locks import writing
+from lkge.store.records import CONSOLIDATE, to_json
 from lkge.store.versions import WRITER_LOCK, Store
 
 FORK = multiprocessing.get_context("fork")
@@ -74,7 +77,10 @@ def test_the_lock_is_free_after_a_failure(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', "\x00"])
-def test_a_holder_that_did_not_say_who_it_is_holds_the_lock_still(store: Store, text: str) -> None:
+def test_a_holder_that_did_not_say_who_it_is_holds_the_lock_still(
+    store: Store, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks.time, "sleep", lambda _: None)
     with writing(store, "first"):
         (store.folder / WRITER_LOCK).write_text(text)
         with pytest.raises(StoreLocked, match="another process"), writing(store, "second"):
@@ -109,3 +115,25 @@ def test_who_only_looks_whether_the_lock_is_free_is_in_nobodys_way(
     monkeypatch.setattr(locks.time, "sleep", lambda _: looking.__exit__(None, None, None))
     with writing(store, "first"):
         pass
+
+
+def test_who_has_just_taken_the_lock_has_time_to_say_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consolidation that begins slowly is waited for, as any other."""
+    path, sleeps = store.folder / WRITER_LOCK, count()
+    taken = held(path)
+    assert taken.__enter__()
+
+    def sleep(_: float) -> None:
+        match next(sleeps):
+            case 50:
+                holder = locks.Holder(1, "here", "me", CONSOLIDATE, "now")
+                path.write_text(json.dumps(to_json(holder)))
+            case 200:
+                taken.__exit__(None, None, None)
+
+    monkeypatch.setattr(locks.time, "sleep", sleep)
+    with writing(store, "first"):
+        pass
+    assert next(sleeps) == 201

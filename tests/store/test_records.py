@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic.dataclasses import dataclass
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.errors import DamagedFile, RunError
 from lkge.store.calibration import Calibration
 from lkge.store.records import (
@@ -22,7 +23,6 @@ from lkge.store.records import (
     to_json,
     write_record,
 )
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 
 @dataclass(frozen=True, config=STRICT)

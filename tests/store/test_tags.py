@@ -14,6 +14,7 @@ from tests.faults import OPERATIONS, DeadDisk, FullDisk, PowerCut, failing
 from tests.store.living import made
 from tests.store.made import accept_next, bytes_of, learn_waiting, made_store
 
+from lkge.data.checked_json import write_checked_json
 from lkge.errors import DamagedFile, LkgeError, RunError, SettingsError
 from lkge.living import init, open
 from lkge.store.checking import check
@@ -23,7 +24,6 @@ from lkge.store.repairing import repair
 from lkge.store.retention import changed_options, created_time, versions_to_remove
 from lkge.store.tags import TAGS, add_tag, delete_tag, is_tag_name, read_tags, write_tags
 from lkge.store.versions import MODEL, Store
-from lkge.training.checkpoint import write_checked_json
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 

@@ -1,17 +1,20 @@
 """Folders that a newer release wrote, or that point outside."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 import lkge
+from lkge.data.checked_json import read_checked_json, write_checked_json
+from lkge.data.files import remove
 from lkge.errors import DamagedFile, NewerFormat, RunError
+from lkge.store.backup import backup
 from lkge.store.checking import check
 from lkge.store.graph import LivingGraph
 from lkge.store.records import FORMAT
 from lkge.store.repairing import repair
-from lkge.store.versions import Store
-from lkge.training.checkpoint import read_checked_json, write_checked_json
+from lkge.store.versions import OWN_FILES, OWN_FOLDERS, Store
 
 FACTS = [(f"n{n}", "r", f"n{n * n % 17}") for n in range(60)]
 QUICK = {"dim": 8, "max_epochs": 2, "backend": "torch"}
@@ -79,6 +82,44 @@ def test_a_link_in_the_folder_of_a_store_is_refused(
     place.symlink_to(elsewhere)
     with pytest.raises(RunError, match="a symbolic link"):
         lkge.open(graph.store.folder)
+
+
+@pytest.mark.parametrize("name", [*OWN_FILES, *OWN_FOLDERS[1:]])
+def test_a_pipe_in_the_folder_of_a_store_is_refused_at_once(graph: LivingGraph, name: str) -> None:
+    place = graph.store.folder / name
+    remove(place)
+    os.mkfifo(place)
+    with pytest.raises(RunError, match="remove what is in its place"):
+        lkge.open(graph.store.folder)
+
+
+@pytest.mark.parametrize("name", ["data", "versions", "inbox", "tags.json", "log.jsonl"])
+def test_a_backup_follows_no_link_in_its_target(
+    graph: LivingGraph, tmp_path: Path, name: str
+) -> None:
+    target, outside = tmp_path / "copy", tmp_path / "outside"
+    backup(graph.store, target)
+    place = target / name
+    remove(place)
+    outside.mkdir()
+    (outside / ".mine.01234567.part").touch()
+    place.symlink_to(outside)
+    graph.add([("a", "r", "b")])
+    with pytest.raises(RunError, match="a symbolic link"):
+        backup(graph.store, target)
+    assert [path.name for path in outside.iterdir()] == [".mine.01234567.part"]
+
+
+@pytest.mark.parametrize("kind", ["model", "batch"])
+def test_a_backup_and_a_check_do_not_wait_for_a_pipe(
+    graph: LivingGraph, tmp_path: Path, kind: str
+) -> None:
+    (path,) = graph.store.paths(1, kind)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RunError, match=path.name):
+        backup(graph.store, tmp_path / "copy")
+    assert str(path) in {damage.path for damage in check(graph.store)}
 
 
 @pytest.mark.parametrize("name", ["writer.lock", "inbox.lock"])

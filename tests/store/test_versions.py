@@ -18,12 +18,13 @@ from tests.store.made import (
     manifest_of,
 )
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.errors import DamagedFile, RunError
+from lkge.store import log
 from lkge.store.array_files import ArrayFile, mapped
 from lkge.store.inbox import waiting
 from lkge.store.records import INIT, ROLLBACK, Options
 from lkge.store.versions import BATCH, KNOWN, MODEL, STORE, Store
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 
 def names_in(folder: Path) -> list[str]:
@@ -258,3 +259,18 @@ def test_nothing_is_written_without_the_options(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"store\.json"):
         learn(store, batch)
     assert store.newest() == 1
+
+
+def test_a_line_of_the_log_is_parsed_once_however_many_versions_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, parsed = made_store(tmp_path / "KG", 4), list[bytes]()
+    plain = log._record
+    monkeypatch.setattr(log, "_record", lambda line, *rest: (parsed.append(line), plain(line))[1])
+    expected = list(store.log(store.manifest(3)))
+    assert len(set(parsed)) == len(parsed) == 4
+    assert list(store.log(store.manifest(4)))[:4] == expected
+    assert len(parsed) == 5
+    again = Store(store.folder)
+    assert list(again.log(store.manifest(4)))[:4] == expected
+    assert len(parsed) == 10, "another process knows nothing of it"

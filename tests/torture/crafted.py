@@ -15,12 +15,12 @@ from typing import Any
 from tests.torture.inputs import Source, changed_tree
 from tests.torture.operations import TINY
 
+from lkge.data.checked_json import CHECKSUM, _digest, write_checked_json
 from lkge.living import init
 from lkge.living import open as open_graph
 from lkge.store.arrays import BLOCK, CHECKSUMS
 from lkge.store.inbox import accept
 from lkge.store.records import StoreConfig
-from lkge.training.checkpoint import CHECKSUM, _digest, write_checked_json
 from lkge.training.events import EpochFinished, Event
 
 FACTS = [(f"n{n}", f"r{n % 2}", f"n{n * n % 23}") for n in range(60)]

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lkge.configure import PRESETS, configure
+from lkge.data.checked_json import CHECKSUM, _digest
 from lkge.store.records import FORMAT
-from lkge.training.checkpoint import CHECKSUM, _digest
 
 Triple = tuple[str, str, str]
 LETTERS = (
@@ -68,6 +68,21 @@ def marked(source: Source, data: bytes) -> bytes:
     return mark + data if data.startswith(mark) or source.random() < 0.2 else data
 
 
+HEADERS = [("subject", "relation", "object"), ("s", "p", "o"), ("Source", "rel", "to")]
+
+
+def columns(source: Source, facts: list[Triple]) -> list[tuple[str, ...]]:
+    """The facts as rows; some have a header, another order and one more column."""
+    rows: list[tuple[str, ...]] = list(facts)
+    if source.random() < 0.4:
+        rows = [source.choice(HEADERS), *rows]
+        order = source.choice([(0, 1, 2), (0, 2, 1), (2, 1, 0)])
+        rows = [tuple(row[place] for place in order) for row in rows]
+        if source.random() < 0.3:
+            rows = [(*row, f"x{number}") for number, row in enumerate(rows)]
+    return rows
+
+
 def tsv(source: Source) -> tuple[bytes, list[Triple]]:
     def field() -> str:
         return source.name().translate(str.maketrans("\t\n\r", "___"))
@@ -75,18 +90,17 @@ def tsv(source: Source) -> tuple[bytes, list[Triple]]:
     facts = [(field(), field(), field()) for _ in range(source.randrange(6))]
     end = source.choice(["\n", "\n", "\r\n"])
     blanks = ["", "", "", end, f"  {end}"]
-    text = "".join(source.choice(blanks) + "\t".join(fact) + end for fact in facts)
+    rows = columns(source, facts)
+    text = "".join(source.choice(blanks) + "\t".join(row) + end for row in rows)
     return marked(source, text.encode()), facts
 
 
 def comma_separated(source: Source) -> tuple[bytes, list[Triple]]:
     facts, text = source.facts(), io.StringIO(newline="")
     quoting = source.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
-    header = [("subject", "relation", "object")] if source.random() < 0.5 else []
-    if not header and facts and [part.strip().lower() for part in facts[0]] == ["s", "p", "o"]:
-        facts = facts[1:]
     ends = source.choice(["\n", "\r\n"])
-    csv.writer(text, quoting=quoting, lineterminator=ends).writerows([*header, *facts])
+    rows = columns(source, facts)
+    csv.writer(text, quoting=quoting, lineterminator=ends).writerows(rows)
     data = text.getvalue().encode()
     return marked(source, data), facts
 
@@ -117,6 +131,63 @@ def turtle(source: Source) -> tuple[bytes, list[Triple]]:
     return text.encode(), facts
 
 
+def json_lines(source: Source) -> tuple[bytes, list[Triple]]:
+    facts = source.facts()
+    names = source.choice(HEADERS)
+    plain, letters = source.random() < 0.5, source.random() < 0.5
+    trees: list[Any] = list(facts)
+    if not plain:
+        trees = [
+            {"x": source.choice(ODD_JSON), **dict(zip(names, fact, strict=True))} for fact in facts
+        ]
+    lines = [json.dumps(tree, ensure_ascii=letters) for tree in trees]
+    return marked(source, "".join(f"{line}\n" for line in lines).encode()), facts
+
+
+ODD_JSON: list[Any] = [None, 1, -1.5e300, True, "", "text", [], {}, {"a": [None]}]
+
+
+def n_quads(source: Source) -> tuple[bytes, list[Triple]]:
+    data, facts = n_triples(source)
+    graph = source.choice([b"", b"<x:graph> ", b"_:g "])
+    return b"\n".join(
+        line[:-1] + graph + b"." if line.endswith(b" .") else line for line in data.split(b"\n")
+    ), facts
+
+
+def trig(source: Source) -> tuple[bytes, list[Triple]]:
+    data, facts = turtle(source)
+    prefix, _, body = data.partition(b"\n")
+    return prefix + b"\n" + source.choice(
+        [b"", b"<x:g> ", b"GRAPH _:g "]
+    ) + b"{" + body + b"}", facts
+
+
+def rdf_xml(source: Source) -> tuple[bytes, list[Triple]]:
+    def word() -> str:
+        return source.word(tuple("abc09_~/äλ"), 5) + "a"
+
+    facts, text = [], ""
+    for _ in range(source.randrange(4)):
+        subject, relation, object_ = f"x:{word()}", f"r{source.randrange(3)}", f"x:{word()}"
+        more = source.choice(["", "<x:l>text</x:l>", '<x:n rdf:parseType="Resource"/>'])
+        text += f'<rdf:Description rdf:about="{subject}">{more}<x:{relation} rdf:resource="'
+        text += source.choice([object_, object_.replace("x:", "&x;")]) + '"/></rdf:Description>\n'
+        facts.append((subject, f"x:{relation}", object_))
+    head = '<?xml version="1.0"?><!DOCTYPE rdf:RDF [<!ENTITY x "x:">]>\n<rdf:RDF xmlns:x="x:" '
+    names = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    return f"{head}{names}{text}</rdf:RDF>".encode(), facts
+
+
+def json_ld(source: Source) -> tuple[bytes, list[Triple]]:
+    facts = [(iri(source), iri(source), iri(source)) for _ in range(source.randrange(4))]
+    trees: list[Any] = [
+        {"@id": s, p: [{"@id": o}, *source.choice([[], ["text"], [5], [{"@id": "_:b"}]])]}
+        for s, p, o in facts
+    ]
+    return json.dumps(trees, ensure_ascii=source.random() < 0.5).encode(), facts
+
+
 def parquet(source: Source) -> tuple[bytes, list[Triple]]:
     facts, sink = source.facts(), io.BytesIO()
     columns = [pa.array([fact[place] for fact in facts], pa.string()) for place in range(3)]
@@ -124,7 +195,9 @@ def parquet(source: Source) -> tuple[bytes, list[Triple]]:
         columns = [column.dictionary_encode() for column in columns]
     elif source.random() < 0.3:
         columns = [column.cast(pa.large_string()) for column in columns]
-    names = source.choice([["subject", "relation", "object"], ["h", "x", "y"], ["s", "p", "o"]])
+    names = source.choice(
+        [["subject", "relation", "object"], ["h", "rel", "Target"], ["s", "p", "o"]]
+    )
     packing = source.choice(["snappy", "gzip", "zstd", "none"])
     pq.write_table(
         pa.table(columns, names),
@@ -141,6 +214,11 @@ FACT_FILES: dict[str, Callable[[Source], tuple[bytes, list[Triple]]]] = {
     ".csv": comma_separated,
     ".nt": n_triples,
     ".ttl": turtle,
+    ".jsonl": json_lines,
+    ".nq": n_quads,
+    ".trig": trig,
+    ".rdf": rdf_xml,
+    ".jsonld": json_ld,
     ".parquet": parquet,
 }
 """Suffix → (a valid document, its facts with repeats)."""

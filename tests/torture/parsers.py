@@ -23,6 +23,7 @@ from pathlib import Path
 from tests.torture.inputs import FACT_FILES, Source, record, settings
 
 from lkge.configure import changes_in, read_toml
+from lkge.data.checked_json import CHECKSUM, read_json
 from lkge.data.facts import read_facts
 from lkge.errors import LkgeError
 from lkge.living import init
@@ -30,9 +31,21 @@ from lkge.store.inbox import FactBatch, accept
 from lkge.store.records import Manifest, Root, read_record
 from lkge.store.skipped import SkippedBatches
 from lkge.store.tags import Tags
-from lkge.training.checkpoint import CHECKSUM, read_json
 
-SHARES = {".tsv": 30, ".csv": 28, ".nt": 18, ".ttl": 11, ".parquet": 2, ".toml": 3, ".json": 8}
+SHARES = {
+    ".tsv": 24,
+    ".csv": 20,
+    ".jsonl": 8,
+    ".parquet": 4,
+    ".nt": 8,
+    ".nq": 4,
+    ".ttl": 4,
+    ".trig": 4,
+    ".rdf": 6,
+    ".jsonld": 4,
+    ".toml": 4,
+    ".json": 10,
+}
 """Parts of all inputs."""
 DAMAGED = 0.35
 """Share of the documents that are damaged."""

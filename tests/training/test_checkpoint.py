@@ -12,17 +12,10 @@ import pytest
 import torch
 from tests.faults import FullDisk, failing
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.errors import DamagedFile, LkgeError, RunError
 from lkge.training import checkpoint
-from lkge.training.checkpoint import (
-    MANIFEST,
-    Checkpoints,
-    Saved,
-    read_checked_json,
-    read_tensors,
-    write_checked_json,
-    write_tensors,
-)
+from lkge.training.checkpoint import MANIFEST, Checkpoints, Saved, read_tensors, write_tensors
 
 Save = Callable[[Checkpoints], None]
 

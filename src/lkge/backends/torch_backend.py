@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lkge.models.parameters import Floats, Gradient, Ints, Places, RowGradient, host, index
+from lkge.data.array_types import Floats, Ints, Places
+from lkge.models.parameters import Gradient, RowGradient, host, index
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import Score
 

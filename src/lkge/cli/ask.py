@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from typer import Argument, Option
 
 from lkge.cli import grow, output
+from lkge.cli.previewed import FACT_FILES, Columns, FileFormat
 from lkge.errors import DataError, SettingsError
 from lkge.reports import grids, text
 
@@ -60,9 +61,9 @@ def predict(
 ) -> None:
     """Complete facts: the best objects of a subject and relation, or the best subjects."""
     queries = queries_of(subject, relation, object_, batch)
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     for flag, given in (("--new", new), ("--in-range", in_range)):
-        if given and not reader.store.options.known:
+        if given and not reader.keeps_known:
             raise SettingsError(f"{flag} needs the known facts, which this graph does not keep")
     answered = []
     for query, place in queries:
@@ -87,7 +88,7 @@ def similar(
     as_json: output.AsJson = False,
 ) -> None:
     """Find the entities whose embeddings point most nearly the same way."""
-    reader = grow.opened(kg, version)
+    reader = grow.opened(kg, version, to_answer=True)
     found = reader.similar(entity, k)
     if as_json:
         answers = [each._asdict() for each in found]
@@ -100,23 +101,23 @@ def similar(
 
 def score(
     kg: grow.Folder,
-    files: Annotated[
-        list[Path], Argument(metavar="FILE...", help=f"Facts to judge. {grow.FACT_FILES}")
-    ],
+    files: Annotated[list[Path], Argument(metavar="FILE...", help=f"Facts to judge. {FACT_FILES}")],
+    columns: Columns = None,
+    file_format: FileFormat = None,
     version: grow.AtVersion = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Judge facts: how plausible each object is for subject and relation, and what is known."""
-    read = grow.read_files(files)
-    reader = grow.opened(kg, version)
+    read = grow.read_files(files, columns, file_format)
+    reader = grow.opened(kg, version, to_answer=True)
     scored = [fact for facts in read for fact in scores_of(reader, facts)]
     if as_json:
         output.print_json({**_of_version(reader), "facts": _trees(reader, scored)})
         return
     rows = [(*map(text.printable, fact[:3]), *_judged(reader, fact)) for fact in scored]
-    columns = ("subject", "relation", "object", "", "plausibility", "score", "")
+    titles = ("subject", "relation", "object", "", "plausibility", "score", "")
     note = _calibration_note(reader)
-    output.show(grids.grid_of(f"Version {reader.version}", columns, rows, 4, note))
+    output.show(grids.grid_of(f"Version {reader.version}", titles, rows, 4, note))
 
 
 def queries_of(
@@ -137,9 +138,9 @@ def queries_of(
 def read_queries(path: Path) -> list[tuple[Query, str]]:
     """The queries of a file and their places; a line has two names and a `?`, with tabs between."""
     from lkge.data.facts import bytes_of
-    from lkge.data.formats import parse_tsv
+    from lkge.data.tables import parse_tsv_by_line
 
-    columns = parse_tsv(bytes_of(path, str(path)), str(path))
+    columns = parse_tsv_by_line(bytes_of(path, str(path)), str(path))
     lists = (columns.subjects, columns.relations, columns.objects, columns.lines or ())
     queries = []
     for *names, line in zip(*lists, strict=True):
@@ -194,14 +195,14 @@ def _judged(reader: Reader, fact: Prediction | ScoredFact) -> tuple[str | grids.
     if fact.known or not fact.in_range:
         mark = grids.Cell("known" if fact.known else "out of range", faint=True)
     numbers = (text.number(fact.plausibility), text.number(fact.score))
-    return (bar(fact.plausibility), *numbers, mark if reader.store.options.known else "")
+    return (bar(fact.plausibility), *numbers, mark if reader.keeps_known else "")
 
 
 def _trees(
     reader: Reader, facts: Sequence[Prediction] | Sequence[ScoredFact]
 ) -> list[dict[str, Any]]:
     """Facts for JSON; `known` and `in_range` are None if the graph does not keep known facts."""
-    unknown = {} if reader.store.options.known else {"known": None, "in_range": None}
+    unknown = {} if reader.keeps_known else {"known": None, "in_range": None}
     return [fact._asdict() | unknown for fact in facts]
 
 

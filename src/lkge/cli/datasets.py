@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option, Typer
 
 from lkge.cli import output
+from lkge.cli.previewed import FACT_FILES, Columns, FileFormat
 from lkge.reports import grids
 
 Growth = Literal["entity", "relation", "fact", "hybrid"]
@@ -77,27 +78,28 @@ def fetch(
 
 @app.command()
 def build(
-    source: Annotated[
-        Path, Argument(metavar="SOURCE", help="A file of facts: TSV, CSV, N-Triples, Parquet …")
-    ],
+    source: Annotated[Path, Argument(metavar="SOURCE", help=f"A file of facts: {FACT_FILES}")],
     growth: Annotated[Growth, Option(help="What grows evenly from snapshot to snapshot.")],
     out: Annotated[Path, Option(help="The folder to make.")],
     snapshots: Annotated[int, Option(help="How many snapshots to cut.", min=1)] = 5,
+    columns: Columns = None,
+    file_format: FileFormat = None,
     seed: Annotated[int, Option(help="The same seed cuts the same snapshots.", min=0)] = 0,
     as_json: output.AsJson = False,
 ) -> None:
     """Cut any graph into growing snapshots, as the paper does."""
-    from lkge.data import catalog, facts, folders
-    from lkge.data.growth import build_growing_graph
+    from lkge.cli.grow import read_files
+    from lkge.data import catalog, folders
+    from lkge.data.snapshots import GrowingGraph
 
     output.require_unused(out, "name another folder with --out")
-    read = facts.read_facts(source)
-    columns = (read.subjects, read.relations, read.objects)
-    name = out.resolve().name
-    graph = build_growing_graph(*columns, growth=growth, snapshots=snapshots, seed=seed, name=name)
+    read = read_files([source], columns, file_format, warn=False)
+    graph = GrowingGraph.from_facts(
+        read, growth=growth, snapshots=snapshots, seed=seed, name=out.resolve().name
+    )
     folders.write_growing_graph(graph, out)
     _print_stats(f"{graph.name}, in {out}", catalog.stats(graph), as_json)
-    output.say_warnings([*read.warnings, *graph.warnings])
+    output.say_warnings(graph.warnings)
 
 
 def _print_stats(title: str, rows: Sequence[Mapping[str, int]], as_json: bool) -> None:

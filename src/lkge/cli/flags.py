@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lkge.config import RunConfig
+from lkge.common_settings import COMMON
 from lkge.errors import SettingsError
 
 if TYPE_CHECKING:
+    from lkge.config import RunConfig
     from lkge.sizing import Size
-
-COMMON = (
-    *("dataset", "method", "seed", "score", "dim", "learning_rate", "batch_size"),
-    *("max_epochs", "patience", "device", "backend"),
-)
-"""Settings with a flag of their own. All others: `--set`."""
 
 DEFAULTS = {"method": "evergreen", "dataset": "brick", "seed": "11", "device": "cpu"}
 """What `--help` shows as default; the others have that of the preset."""
@@ -48,6 +43,7 @@ def config_from(
 ) -> RunConfig:
     """A flag outweighs the file, the file outweighs the preset, and what is left follows from the
     size of the graph."""
+    from lkge.config import RunConfig
     from lkge.configure import changes_in, configure
 
     named = {} if file is None else changes_in(file)
@@ -116,12 +112,8 @@ def _value(text: str) -> Any:
 
 
 def _flag(name: str) -> Any:
-    """The flag of a common setting, with the text of its section."""
-    section, field = RunConfig().place(name)
-    info = type(getattr(RunConfig(), section)).model_fields[field]
-    kind = info.annotation if info.annotation in (int, float) else str
+    """The flag of a common setting."""
+    kind, text = COMMON[name]
     default = DEFAULTS.get(name, "the preset's")
-    given = typer.Option(
-        option(name), help=info.description, rich_help_panel="Settings", show_default=default
-    )
+    given = typer.Option(option(name), help=text, rich_help_panel="Settings", show_default=default)
     return Annotated[kind | None, given]

@@ -16,6 +16,7 @@ from typer import Argument, Exit, Option
 import lkge
 from lkge.cli import output
 from lkge.cli.flags import config_from, takes_settings
+from lkge.cli.previewed import FACT_FILES, Columns, FileFormat, OnlyPreview, show_preview
 from lkge.reports import grids, text
 from lkge.training import events as events_
 
@@ -29,7 +30,7 @@ AtVersion = Annotated[
     str | None,
     Option("--version", help="Ask an older version, by number or tag.", show_default="the newest"),
 ]
-FACT_FILES = "TSV, CSV, N-Triples, Turtle or Parquet, plain or compressed."
+STANDARD_INPUT = "-"
 HELD_OUT = 0.02
 KEPT = 5
 
@@ -54,8 +55,11 @@ def init(
     flags: Mapping[str, Any],
     files: Annotated[
         list[Path] | None,
-        Option("--from", help=f"Learn this file first; may be repeated. {FACT_FILES}"),
+        Option("--from", help=f"Learn this first; may be repeated. {FACT_FILES}"),
     ] = None,
+    columns: Columns = None,
+    file_format: FileFormat = None,
+    preview: OnlyPreview = False,
     run: Annotated[
         Path | None, Option("--from-run", help="Begin with what a finished run folder has learned.")
     ] = None,
@@ -77,7 +81,13 @@ def init(
     from lkge.sizing import Size
 
     output.require_unused(kg, f"add to it with `{add_line(kg)}`, or name another folder")
-    facts = _together(files)
+    parts = read_files(files or [], columns, file_format, warn=not preview)
+    facts = _together(parts)
+    if preview:
+        if not files:
+            raise lkge.SettingsError("--preview looks at facts to begin with: give --from")
+        show_preview(lkge.preview(parts), as_json)
+        return
     if files and not facts:
         raise lkge.DataError(
             f"there is no fact in {_names(files)}; leave out --from for an empty graph"
@@ -115,6 +125,9 @@ def add(
     retract: Annotated[
         list[Path] | None, Option("--retract", help="Facts that no longer hold; may be repeated.")
     ] = None,
+    columns: Columns = None,
+    file_format: FileFormat = None,
+    preview: OnlyPreview = False,
     valid: Valid = None,
     events: Events = False,
     as_json: output.AsJson = False,
@@ -128,7 +141,14 @@ def add(
     """
     graph = _opened_to_learn(kg, events, as_json)
     before = graph.version
-    added, gone = _together(files), _together(retract)
+    parts = read_files(files or [], columns, file_format, warn=not preview)
+    if preview:
+        if retract or not files:
+            raise lkge.SettingsError("--preview looks at facts to add: give files, not --retract")
+        show_preview(graph.preview(parts), as_json)
+        return
+    added = _together(parts)
+    gone = _together(read_files(retract or [], columns, file_format))
     with _learning(graph, quiet, events) as listener:
         if files or retract:
             source = _names([*(files or []), *(retract or [])])
@@ -266,27 +286,35 @@ def _say_warnings(learned: Iterable[records.VersionRecord]) -> None:
     output.say_warnings(warning for record in learned for warning in record.warnings)
 
 
-def opened(kg: Path, version: str | None = None) -> reader.Reader:
-    """A version of the graph for queries, by number or tag; default: the newest."""
+def opened(kg: Path, version: str | None = None, *, to_answer: bool = False) -> reader.Reader:
+    """A version of the graph, by number or tag; default: the newest."""
     from lkge.store.reader import open_reader
 
-    return open_reader(kg, version)
+    return open_reader(kg, version, to_answer=to_answer)
 
 
-def read_files(files: Iterable[Path]) -> list[NamedFacts]:
-    """The facts of each file; warnings are printed."""
-    from lkge.data.facts import read_facts
+def read_files(
+    files: Iterable[Path],
+    columns: str | None = None,
+    file_format: str | None = None,
+    *,
+    warn: bool = True,
+) -> list[NamedFacts]:
+    """The facts of each file and of each file in a folder; warnings are printed."""
+    from lkge.data.sources import read_source
 
-    read = [read_facts(file) for file in files]
-    output.say_warnings(warning for facts in read for warning in facts.warnings)
+    sources = [sys.stdin.buffer if str(file) == STANDARD_INPUT else file for file in files]
+    read = [part for source in sources for part in read_source(source, columns, file_format)]
+    if warn:
+        output.say_warnings(warning for facts in read for warning in facts.warnings)
     return read
 
 
-def _together(files: Iterable[Path] | None) -> FactList:
+def _together(parts: Iterable[NamedFacts]) -> FactList:
     """The facts of all files in order, each once."""
     from lkge.data.fact_list import FactList
 
-    return FactList.joined(read_files(files or []))
+    return FactList.joined(parts)
 
 
 def version_grid(record: records.VersionRecord) -> grids.Grid:

@@ -321,6 +321,10 @@ def serve(
         Path | None, Option(help="Certificate chain in PEM, to serve https; with --tls-key.")
     ] = None,
     tls_key: Annotated[Path | None, Option(help="Its private key in PEM.")] = None,
+    read_only: Annotated[
+        bool,
+        Option("--read-only", help="Learn nothing; beside the one service that writes to KG."),
+    ] = False,
     threads: Annotated[int, Option(min=1, help="Questions answered at the same time.")] = 2,
     max_requests: Annotated[
         int, Option(min=1, help="Requests held at the same time; more get status 503.")
@@ -328,15 +332,22 @@ def serve(
     max_body: Annotated[int, Option(min=1024, help="Bytes of a request's body.")] = 8 << 20,
 ) -> None:
     """Answer questions over HTTP, learn posted facts in the background, and show a page at /."""
-    from lkge.serve import auth, server
-    from lkge.serve.limits import Limits
+    try:
+        from lkge.serve import auth, server
+        from lkge.serve.limits import Limits
+    except ModuleNotFoundError as error:
+        raise lkge.LkgeError(
+            f"the service needs {error.name}: pip install 'lkge[serve]'"
+        ) from error
 
     if (tls_cert is None) != (tls_key is None):
         raise lkge.SettingsError("give both --tls-cert and --tls-key")
+    if read_only and token_file is not None:
+        raise lkge.SettingsError("--read-only takes no token for writing: leave out --token-file")
     tokens = auth.Tokens(
-        auth.token_from(token_file, "LKGE_TOKEN"),
+        None if read_only else auth.token_from(token_file, "LKGE_TOKEN"),
         auth.token_from(read_token_file, "LKGE_READ_TOKEN"),
     )
     limits = Limits(threads=threads, requests=max_requests, body_bytes=max_body)
     tls = (tls_cert, tls_key) if tls_cert and tls_key else None
-    server.serve(kg, host, port, tokens, limits, tls)
+    server.serve(kg, host, port, tokens, limits, tls, read_only)

@@ -11,7 +11,7 @@ from lkge.reports import grids
 
 if TYPE_CHECKING:
     from lkge.config import Section
-    from lkge.methods import Method
+    from lkge.methods.settings import Profile
 
 app = typer.Typer(help="List the methods, or show the settings of one.")
 
@@ -23,9 +23,9 @@ def command(context: typer.Context, as_json: output.AsJson = False) -> None:
         return
     methods = _in_order()
     if as_json:
-        output.print_json([_plain(method) for method in methods])
+        output.print_json([_plain(name, method) for name, method in methods.items()])
         return
-    rows = [(each.name, each.summary, each.keeps) for each in methods]
+    rows = [(name, each.summary, each.keeps) for name, each in methods.items()]
     output.show(grids.grid_of("Methods", ("Method", "What it does", "Keeps"), rows, names=3))
 
 
@@ -35,15 +35,15 @@ def show_one(
     as_json: output.AsJson = False,
 ) -> None:
     """Show a method: what it does, what it keeps, and its own settings."""
-    from lkge.methods import method_named
+    from lkge.methods.settings import profile_of
 
-    method = method_named(name)
+    method = profile_of(name)
     if as_json:
-        output.print_json(_plain(method))
+        output.print_json(_plain(name, method))
         return
     screen = output.console()
-    screen.print(f"{method.name}: {method.summary}. Keeps {method.keeps}.", soft_wrap=True)
-    settings = settings_of(method.Config)
+    screen.print(f"{name}: {method.summary}. Keeps {method.keeps}.", soft_wrap=True)
+    settings = settings_of(method.config)
     if not settings:
         screen.print("It has no settings of its own.")
         return
@@ -71,23 +71,21 @@ def settings_of(section: type[Section]) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(method: type[Method]) -> dict[str, Any]:
+def _plain(name: str, method: Profile) -> dict[str, Any]:
     return {
-        "name": method.name,
+        "name": name,
         "summary": method.summary,
         "keeps": method.keeps,
-        "settings": settings_of(method.Config),
+        "settings": settings_of(method.config),
     }
 
 
-def _in_order() -> list[type[Method]]:
-    """The default first, then as in the paper's tables, then all others."""
-    from lkge.methods import known_methods
-    from lkge.studies.study import PAPER, study_named
+def _in_order() -> dict[str, Profile]:
+    """Those of this package first, the default before the others."""
+    from lkge.methods.settings import BUILT_IN, profiles
 
-    known = known_methods()
-    paper = [name for name in study_named(PAPER).specs if name in known]
-    return [known[name] for name in dict.fromkeys(["evergreen", *paper, *sorted(known)])]
+    known = profiles()
+    return {name: known[name] for name in dict.fromkeys([*BUILT_IN, *sorted(known)])}
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,8 @@ from typer import Exit, Option
 
 from lkge.cli import output
 from lkge.cli.bench import Jobs, ReportOnly, repeat, say_failures
-from lkge.cli.flags import COMMON, takes_settings
+from lkge.cli.flags import takes_settings
+from lkge.common_settings import COMMON
 from lkge.errors import SettingsError, UnknownName
 
 if TYPE_CHECKING:

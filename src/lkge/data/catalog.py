@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 
 import platformdirs
 
 from lkge.data import folders
+from lkge.data.columns import GivenColumns
+from lkge.data.facts import is_fact_file
 from lkge.data.files import as_data_error, unfinished
 from lkge.data.snapshots import GrowingGraph
 from lkge.errors import DataError, UnknownName
@@ -86,11 +89,28 @@ def list_datasets(data: Path | None = None) -> list[DatasetInfo]:
     ]
 
 
-def load(name_or_path: str | Path, data: str | Path | None = None) -> GrowingGraph:
-    """Load the dataset of that name, ignoring case, or the one in that folder or zip archive."""
-    name = str(name_or_path)
-    if isinstance(name_or_path, Path) or _looks_like_path(name):
-        return folders.read_growing_graph(name_or_path)
+def load(
+    source: Any,
+    data: str | Path | None = None,
+    *,
+    columns: GivenColumns = None,
+    format: str | None = None,
+) -> GrowingGraph:
+    """Load the dataset of that name, ignoring case, or the one in that folder or zip archive.
+
+    Facts in a file, or in an object such as a data frame, are a graph of one snapshot;
+    `GrowingGraph.from_facts` cuts them into more.
+    """
+    if not isinstance(source, (str, Path)):
+        return GrowingGraph.from_facts(source, columns=columns, format=format)
+    name = str(source)
+    if format or (is_fact_file(name) and not Path(name).is_dir()):
+        graph_name = Path(name).name
+        return GrowingGraph.from_facts(source, name=graph_name, columns=columns, format=format)
+    if columns is not None:
+        raise DataError("has no columns; they are for files of facts", file=name)
+    if isinstance(source, Path) or _looks_like_path(name):
+        return folders.read_growing_graph(source)
     if name.casefold() == EMBEDDED:
         embedded = resources.files("lkge.data") / "embedded" / f"{EMBEDDED}.zip"
         with resources.as_file(embedded) as archive:

@@ -12,6 +12,8 @@ from typing import Any, Self, overload
 import numpy as np
 import numpy.typing as npt
 
+from lkge.errors import DataError
+
 Triple = tuple[str, str, str]
 """A fact by name: subject, relation, object."""
 
@@ -175,6 +177,18 @@ def in_order_of_appearance(
     number = np.empty(len(names), dtype=np.int32)
     number[order] = np.arange(len(names), dtype=np.int32)
     return number[subjects], number[objects], [names[place] for place in order.tolist()]
+
+
+def checked_triple(fact: Sequence[str]) -> Triple:
+    """A fact by name; a DataError for anything else."""
+    if len(fact) != 3 or not all(isinstance(name, str) for name in fact):
+        raise DataError(f"{fact!r} is not a fact; it must be (subject, relation, object) by name")
+    try:
+        "".join(fact).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"the fact {fact!r} is not valid Unicode: {error.reason}") from error
+    subject, relation, object_ = fact
+    return subject, relation, object_
 
 
 def _numbers(names: Sequence[str], known: dict[str, int]) -> list[int]:

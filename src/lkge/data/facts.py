@@ -1,17 +1,19 @@
-"""Files of facts by name: TSV, CSV, N-Triples, Turtle, Parquet; plain or compressed.
+"""Files of facts by name: TSV, CSV, JSON Lines, Parquet and RDF; plain or compressed.
 
-The suffix of the file selects the format: `.txt`, `.tsv`, `.csv`, `.nt`, `.ttl`, `.parquet`. A
+The suffix of the file selects the format (`formats.SUFFIXES`), or the name of a format does. A
 compressed file has a second suffix: `.gz`, `.bz2`, `.xz` or `.zst`.
 """
 
 import io
 from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from lkge.data import formats
+from lkge.data.columns import KINDS, GivenColumns, chosen_columns
 from lkge.data.files import as_data_error, write_bytes_atomically
 from lkge.data.formats import NamedFacts as NamedFacts
 from lkge.data.formats import Triple
@@ -21,26 +23,54 @@ from lkge.errors import DataError
 
 def is_fact_file(name: str) -> bool:
     """Whether `read_facts` can read a file of that name."""
-    return _suffixes(name)[0] in formats.PARSERS
+    return _suffixes(name)[0] in formats.SUFFIXES
 
 
-def read_facts(source: Path | str | bytes | BinaryIO, name: str | None = None) -> NamedFacts:
-    """The distinct facts of a file, or of bytes or a binary stream with the file name `name`."""
+def read_facts(
+    source: Path | str | bytes | BinaryIO,
+    name: str | None = None,
+    *,
+    columns: GivenColumns = None,
+    format: str | None = None,
+) -> NamedFacts:
+    """The distinct facts of a file, or of bytes or a binary stream with the file name `name`.
+
+    `columns` are those of a table, such as `subject=a,relation=b,object=c`; `format` is such as
+    `csv` or `ttl.gz`, by default that of the name.
+    """
     if name is None:
         if not isinstance(source, (str, Path)):
             raise ValueError("bytes and streams need a name, whose suffix tells the format")
         name = str(source)
-    suffix, compression = _suffixes(name)
-    if suffix not in formats.PARSERS:
-        plain, packed = ", ".join(formats.PARSERS), ", ".join(formats.UNPACKERS)
-        known = f"{plain}, each plain or with {packed}"
-        raise DataError(f"unknown suffix {suffix!r}; known are {known}", file=name)
+    suffix, compression = _suffixes(f"facts.{format.lstrip('.')}" if format else name)
+    chosen = chosen_columns(columns)
+    if suffix not in formats.SUFFIXES:
+        raise _unknown_format(suffix, format, name)
     try:
-        facts = formats.PARSERS[suffix](_plain_bytes(source, compression, name), name)
-        _require_names(facts)
-        return _without_repeats(facts)
+        data = _plain_bytes(source, compression, name)
+        if suffix in formats.TABLES:
+            facts = formats.TABLES[suffix](data, name, chosen)
+        elif chosen is not None:
+            raise DataError("RDF has no columns; leave --columns out", file=name)
+        else:
+            facts = formats.PARSERS[suffix](data, name)
+        return complete(facts)
     except MemoryError:
         raise Budget(name).error() from None
+
+
+def complete(facts: NamedFacts) -> NamedFacts:
+    """The facts, each once; a DataError if one has an empty name."""
+    _require_names(facts)
+    return _without_repeats(facts)
+
+
+def _unknown_format(suffix: str, format: str | None, name: str) -> DataError:
+    plain, packed = ", ".join(formats.SUFFIXES), ", ".join(formats.UNPACKERS)
+    known = f"known are {plain}, each plain or with {packed}"
+    if format:
+        return DataError(f"unknown format {format!r}; {known}", file=name)
+    return DataError(f"unknown suffix {suffix!r}; {known}; or say --format", file=name)
 
 
 def write_facts(path: Path | str, facts: Iterable[Triple]) -> None:
@@ -96,7 +126,7 @@ def _require_names(facts: NamedFacts) -> None:
     if all(map(str.strip, encoded.entities)) and all(map(str.strip, encoded.relations)):
         return
     columns = (facts.subjects, facts.relations, facts.objects)
-    for kind, names in zip(formats.KINDS, columns, strict=True):
+    for kind, names in zip(KINDS, columns, strict=True):
         if not all(map(str.strip, names)):
             position = next(at for at, given in enumerate(names) if not given.strip())
             raise DataError(
@@ -115,4 +145,12 @@ def _without_repeats(facts: NamedFacts) -> NamedFacts:
     warning = f"{again}; repeats in this file, left out: {int((~first).sum())}"
     lines = facts.lines and list(compress(facts.lines, first))
     warnings = (*facts.warnings, warning)
-    return NamedFacts(facts.source, *encoded.at(first).columns, lines, warnings)
+    subjects, relations, objects = encoded.at(first).columns
+    return replace(
+        facts,
+        subjects=subjects,
+        relations=relations,
+        objects=objects,
+        lines=lines,
+        warnings=warnings,
+    )

@@ -84,7 +84,10 @@ class Source:
         """The dataset of that name, ignoring case; without a name, the only dataset."""
         layouts = self.layouts()
         if not layouts:
-            complaint = "holds no snapshots; expected files such as 0/train.txt"
+            complaint = (
+                "holds no snapshots; expected files such as 0/train.txt. From files of facts "
+                "`lkge datasets build` and GrowingGraph.from_facts make them"
+            )
             raise DataError(complaint, file=self.root)
         if name is not None:
             chosen = [known for known in layouts if known.casefold() == name.casefold()]

@@ -107,6 +107,13 @@ class KnownFacts:
         columns = [np.full(len(places), entity), keys & _RELATION, objects]
         return np.stack(columns, axis=1, dtype=np.int32, casting="same_kind"), since
 
+    def facts(self) -> Facts:
+        """All facts as they were given, without inverses, (k, 3)."""
+        queries = self._queries()
+        rows = np.stack([queries >> 32, queries & _RELATION, self.answers], axis=1)
+        facts: Facts = rows[rows[:, 1] % 2 == 0].astype(np.int32)
+        return facts
+
     def merged(self, facts: Facts, since: int) -> "KnownFacts":
         """This index with n more facts and their inverses. A fact that is known already keeps its
         `since`. Takes O(n log A) and a copy of the arrays."""

@@ -6,7 +6,8 @@ A reader takes a regular file, in pieces, and no more than it has memory for.
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from errno import EFBIG, EINVAL, EISDIR
 from io import BufferedReader
 from pathlib import Path
@@ -35,8 +36,27 @@ class Stream(Protocol):
         """The next bytes, at most `size`; none at the end."""
 
 
+_most: ContextVar[int | None] = ContextVar("most", default=None)
+
+
+@contextmanager
+def at_most(size: int) -> Iterator[None]:
+    """Reading a file in the block takes at most so many bytes."""
+    token = _most.set(size)
+    try:
+        yield
+    finally:
+        _most.reset(token)
+
+
 def max_memory() -> int:
-    """Bytes that reading one file may take: of `LKGE_MAX_MEMORY`, or half of what there is."""
+    """Bytes that reading one file may take: of `LKGE_MAX_MEMORY`, or half of what there is; in a
+    block of `at_most` no more than there."""
+    most, allowed = _most.get(), _allowed()
+    return allowed if most is None else min(most, allowed)
+
+
+def _allowed() -> int:
     text = os.environ.get(MEMORY, "").strip()
     if not text:
         return memory_of_machine() // 2

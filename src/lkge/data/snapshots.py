@@ -2,12 +2,15 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from lkge.data.columns import GivenColumns
 from lkge.data.fact_list import FactList
+from lkge.data.rows import html_table
 from lkge.data.vocabulary import Vocabulary
 
 Facts = npt.NDArray[np.int32]
@@ -59,12 +62,17 @@ class Snapshot:
     num_relations: int
 
     @property
+    def parts(self) -> tuple[Facts, Facts, Facts]:
+        """The facts to train on, to validate and to test with."""
+        return self.train, self.valid, self.test
+
+    @property
     def num_facts(self) -> int:
         """The number of new facts in all three splits."""
-        return len(self.train) + len(self.valid) + len(self.test)
+        return sum(map(len, self.parts))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GrowingGraph:
     """Snapshots with a common vocabulary, and the warnings of the reader."""
 
@@ -73,8 +81,52 @@ class GrowingGraph:
     snapshots: tuple[Snapshot, ...]
     warnings: tuple[str, ...] = ()
 
+    @classmethod
+    def from_facts(
+        cls,
+        facts: Any,
+        *,
+        growth: Literal["entity", "relation", "fact", "hybrid"] = "fact",
+        snapshots: int = 1,
+        seed: int = 0,
+        name: str = "facts",
+        columns: GivenColumns = None,
+        format: str | None = None,
+    ) -> "GrowingGraph":
+        """A graph from facts of any source (`lkge.data.sources`), cut into snapshots that grow
+        evenly in `growth`; of each snapshot three fifths are for training."""
+        from lkge.data.growth import build_growing_graph
+        from lkge.data.sources import read_source
+
+        parts = read_source(facts, columns, format)
+        whole = FactList.joined(parts)
+        graph = build_growing_graph(
+            *whole.columns, growth=growth, snapshots=snapshots, seed=seed, name=name
+        )
+        warnings = tuple(text for part in parts for text in part.warnings)
+        return replace(graph, warnings=(*warnings, *graph.warnings))
+
     def __len__(self) -> int:
         return len(self.snapshots)
+
+    def __repr__(self) -> str:
+        return f"<GrowingGraph {self.name}: {self._sizes()}>"
+
+    def _sizes(self) -> str:
+        facts, last = sum(each.num_facts for each in self.snapshots), self.snapshots[-1:]
+        entities, relations = (last[0].num_entities, last[0].num_relations) if last else (0, 0)
+        return (
+            f"{len(self.snapshots):,} snapshots, {entities:,} entities, {relations:,} relations, "
+            f"{facts:,} facts"
+        )
+
+    def _repr_html_(self) -> str:
+        columns = ("snapshot", "entities", "relations", "train", "valid", "test")
+        rows = [
+            (each.index + 1, each.num_entities, each.num_relations, *map(len, each.parts))
+            for each in self.snapshots
+        ]
+        return html_table(f"{self.name}: {self._sizes()}", columns, rows)
 
     def digest(self) -> str:
         """SHA-256 of all names and all facts, in their order."""

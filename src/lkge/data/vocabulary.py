@@ -38,14 +38,14 @@ class Names:
 
     def entity_id(self, name: str) -> int:
         """The id of an entity; UnknownName if there is none of that name."""
-        number = self.entity_table.find(name)
+        number = self.entity_table.find(require_text(name))
         if number is None:
             raise UnknownName("entity", name, self.entity_table.near(name))
         return number
 
     def relation_id(self, name: str) -> int:
         """The id of a relation, even for `name`, odd for `name⁻¹`; UnknownName if there is none."""
-        forward = name.removesuffix(INVERSE)
+        forward = require_text(name).removesuffix(INVERSE)
         number = self.relation_table.find(forward)
         if number is None:
             raise UnknownName("relation", name, self.relation_table.near(forward))
@@ -146,6 +146,13 @@ class Vocabulary(Names):
 
     def __repr__(self) -> str:
         return f"Vocabulary({self.num_entities} entities, {self.num_relations} relations)"
+
+
+def require_text(name: object) -> str:
+    """A name; DataError if it is no text."""
+    if not isinstance(name, str):
+        raise DataError(f"{name!r} is not a name; a name is a text")
+    return name
 
 
 def require_entity_name(name: str) -> None:

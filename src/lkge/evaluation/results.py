@@ -4,17 +4,26 @@ times, sizes, settings and provenance.
 h[i, j] is the accuracy of model M_i (after snapshot i) on the test set Q_j of snapshot j.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.data.rows import frame, html_table, text_table
+
+if TYPE_CHECKING:
+    import pandas
+
 PROTOCOLS = ("paper", "current")
 FORMAT = 1
 UNKNOWN = "unknown"
+ACCURACIES = ("mrr", "hits1", "hits3", "hits10", "queries")
+SUMMARY = ("protocol", "MRR", "Hits@1", "Hits@3", "Hits@10", "FWT", "BWT")
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,7 @@ class SnapshotRecord:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """The results of a run, complete or so far.
 
@@ -143,6 +152,35 @@ class Results:
     def seconds(self) -> float:
         """Training time of all snapshots, with validation, without test evaluation."""
         return sum(record.seconds for record in self.snapshots)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A data frame of pandas: a row for each protocol, model and test set, numbered from 1."""
+        columns = ("protocol", "model", "test", *ACCURACIES)
+        rows = [
+            (name, model + 1, test + 1, *(getattr(cell, each) for each in ACCURACIES))
+            for name, protocol in self.protocols.items()
+            for model, line in enumerate(protocol.matrix)
+            for test, cell in enumerate(line)
+        ]
+        return frame(columns, rows)
+
+    def __repr__(self) -> str:
+        return f"<Results of {self._title()}>\n{text_table(SUMMARY, self._summary())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title(), SUMMARY, self._summary())
+
+    def _title(self) -> str:
+        return f"{self.method} on {self.dataset}, {len(self.snapshots)} snapshots"
+
+    def _summary(self) -> list[tuple[str | float, ...]]:
+        """A row for each protocol that was evaluated."""
+        return [
+            (name, final.mrr, final.hits1, final.hits3, final.hits10, found.fwt, found.bwt)
+            for name, found in self.protocols.items()
+            if found.matrix
+            for final in [found.final]
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """A plain tree for `json.dump`; a number that is not there (nan) is null."""

@@ -19,7 +19,6 @@ class Pnn(Method):
     """
 
     name = "pnn"
-    summary = "freeze what is learned, train new rows only"
     supports_partial_updates = True
 
     def __init__(self, run: RunConfig) -> None:
@@ -50,7 +49,6 @@ class Cwr(CountingMethod):
     """
 
     name = "cwr"
-    summary = "learn a temporary model, average it into a consolidated one"
     supports_partial_updates = True
 
     def __init__(self, run: RunConfig) -> None:

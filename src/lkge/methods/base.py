@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from lkge.config import MethodConfig, RunConfig
 from lkge.data.history import NO_HISTORY, History
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import LkgeError, UnknownName
+from lkge.methods.settings import BUILT_IN, GROUP, NOTHING
 from lkge.models import model as models
 from lkge.models.losses import Loss
 from lkge.models.model import Model
@@ -33,9 +35,10 @@ class Method:
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    keeps: ClassVar[str] = "nothing but the tables"
+    keeps: ClassVar[str] = NOTHING
     Config: ClassVar[type[MethodConfig]] = MethodConfig
-    """Its own settings; a subclass of `MethodConfig` defined in the class body."""
+    """Its own settings; a subclass of `MethodConfig` defined in the class body, or of a method of
+    this package in `lkge.methods.settings`, as are `summary` and `keeps`."""
     config: MethodConfig
     supports_partial_updates: bool = False
     """Whether a step changes only what belongs to the rows it touches, and all of `state` is tables
@@ -200,6 +203,8 @@ def register(method: type[Method]) -> type[Method]:
         raise ValueError(f"its setting {twice[0]!r} has the name of another section's setting")
     if METHODS.setdefault(method.name, method) is not method:
         raise ValueError(f"two methods are named {method.name!r}")
+    if method.name in BUILT_IN:
+        method.summary, method.keeps, _ = BUILT_IN[method.name]
     settings.METHOD_CONFIGS[method.name] = method.Config
     return method
 
@@ -214,6 +219,7 @@ def method_named(name: str) -> type[Method]:
 
 def known_methods() -> Mapping[str, type[Method]]:
     """All methods by name: of this package, and of others that are installed."""
+    import_module("lkge.methods.built_in")
     load_plugins()
     return METHODS
 
@@ -221,7 +227,7 @@ def known_methods() -> Mapping[str, type[Method]]:
 @functools.cache
 def load_plugins() -> None:
     """Register, once, what other installed packages bring by entry points `lkge.methods`."""
-    for entry in entry_points(group="lkge.methods"):
+    for entry in entry_points(group=GROUP):
         package = entry.dist.name if entry.dist else "an unknown package"
         place = f"the method {entry.name!r} ({entry.value}) of the package {package}"
         try:

@@ -17,7 +17,6 @@ class FineTune(Method):
     """Inherits all rows, draws new ones at random, trains on new facts: the defaults, named."""
 
     name = "fine-tune"
-    summary = "keep learning on the new facts alone; forgets"
     supports_partial_updates = True
 
 
@@ -26,7 +25,6 @@ class SnapshotOnly(Method):
     """Learns each snapshot alone: all rows are drawn anew before it."""
 
     name = "snapshot"
-    summary = "start over on each snapshot's own facts"
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Start over."""
@@ -39,8 +37,6 @@ class Retrain(SnapshotOnly):
     only method that keeps all facts."""
 
     name = "re-train"
-    summary = "start over on all facts so far; the costly reference"
-    keeps = "every training and validation fact"
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

@@ -9,6 +9,7 @@ from torch import Tensor
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.methods.base import Method, State
+from lkge.methods.settings import ONE_COUNT
 from lkge.models.model import Model
 from lkge.models.parameters import Parameters
 
@@ -50,7 +51,7 @@ def padded(counts: Parameters, like: Parameters) -> Parameters:
 class CountingMethod(Method):
     """Carries the counts |N(x)| over all snapshots so far."""
 
-    keeps = "one count a row"
+    keeps = ONE_COUNT
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

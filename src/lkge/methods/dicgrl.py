@@ -8,7 +8,6 @@ x_r = (α_r[k]·x[k]) for k in top-n(r). Its own vector has the same n component
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,12 +17,13 @@ from torch.nn import functional
 
 from lkge.backends import Backend
 from lkge.backends.torch_losses import as_tensors
-from lkge.config import RunConfig, setting
+from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.base import register
 from lkge.methods.memory import MemoryMethod
+from lkge.methods.settings import DicgrlConfig
 from lkge.models.losses import Loss, margin_loss
 from lkge.models.model import ATTEND, Model
 from lkge.models.parameters import Gradient, Parameters, host
@@ -43,16 +43,9 @@ class Dicgrl(MemoryMethod):
     """
 
     name = "dicgrl"
-    summary = "vectors in components; replay old facts that share them"
 
-    class Config(MemoryMethod.Config):
-        also_uses: ClassVar[frozenset[str]] = frozenset({"negatives", "margin"})
-        components: int = setting(8, "Parts that an entity's vector is divided into.", ge=1)
-        active_components: int = setting(
-            4, "How many of them a relation uses.", ge=1, grid=(2, 4, 8)
-        )
-
-    config: Config
+    Config = DicgrlConfig
+    config: DicgrlConfig
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

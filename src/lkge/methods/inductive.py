@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from lkge.config import MethodConfig, RunConfig, setting
+from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
 from lkge.methods.neighbours import Neighbourhoods
+from lkge.methods.settings import NEAR_FACTS, InductiveConfig
 from lkge.models.encoders import Moments, project, segment_means, standardise
 from lkge.models.losses import Loss
 from lkge.models.model import ENCODE, NEIGHBOURS, Model, xavier_parameters
@@ -45,13 +46,10 @@ class Inductive(Method, ABC):
     entity without a usable fact keeps its random row.
     """
 
-    keeps = "up to `max_neighbours` facts an entity"
+    keeps = NEAR_FACTS
 
-    class Config(MethodConfig):
-        also_uses: ClassVar[frozenset[str]] = frozenset({"negatives", "margin"})
-        max_neighbours: int = setting(64, "Facts of an entity that it looks at, at most.", ge=1)
-
-    config: Config
+    Config = InductiveConfig
+    config: InductiveConfig
     sees_query: ClassVar[bool]
     """Whether an entity looks different to each query relation."""
     relation_wise: ClassVar[tuple[str, ...]] = (TRANSITION,)
@@ -171,7 +169,6 @@ class Mean(Inductive):
     """
 
     name = "mean"
-    summary = "trained once; later entities are the mean of their neighbours"
     sees_query = False
 
     def __init__(self, run: RunConfig) -> None:

@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 
 from lkge.backends import Backend
-from lkge.config import RunConfig, setting
+from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, inverse_of, with_inverses
 from lkge.methods.base import State, register
 from lkge.methods.inductive import TRANSITION, Inductive, grown, or_own, transitions, xavier
 from lkge.methods.neighbours import Neighbourhoods
+from lkge.methods.settings import LanConfig
 from lkge.models import encoders
 from lkge.models.encoders import ranges, segment_of, segment_shares
 from lkge.models.losses import Loss
@@ -45,16 +46,9 @@ class Lan(Inductive):
     """P is counted on D_1; a relation that D_1 does not have neither implies nor is implied."""
 
     name = "lan"
-    summary = "trained once; later entities attend to neighbours by query"
-    keeps = "up to `max_neighbours` facts an entity; which relation implies which"
 
-    class Config(Inductive.Config):
-        attention_dim: int = setting(50, "Coordinates of the learned attention, at most.", ge=1)
-        min_discount: float = setting(
-            0.01, "Lower bound of the logic part's discount of a neighbour.", gt=0, le=1
-        )
-
-    config: Config
+    Config = LanConfig
+    config: LanConfig
     sees_query = True
     relation_wise = (TRANSITION, QUERY)
 

@@ -3,18 +3,17 @@
 L = L_new + α·L_old + β·L_MAE                                             (12)
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from lkge.backends import implementation
 from lkge.backends.torch_autoencoder import Autoencoder
-from lkge.config import RunConfig, setting
+from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import register
 from lkge.methods.counts import CountingMethod, fact_counts, padded
 from lkge.methods.regularization import QuadraticPenalty, RegularizedMethod
+from lkge.methods.settings import LkgeConfig
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters, index, no_parameters
 from lkge.models.scores import Score
@@ -25,21 +24,9 @@ class Lkge(CountingMethod, RegularizedMethod):
     """Each part can be switched off: `fine_tuning`, `autoencoder`, `transfer`, `regularization`."""
 
     name = "lkge"
-    summary = "autoencoder, transfer and regularisation; the paper's method"
 
-    class Config(RegularizedMethod.Config):
-        autoencoder_weight: float = setting(
-            0.1, "β: weight of the masked autoencoder.", ge=0, grid=(0.01, 0.1, 1.0)
-        )
-        regularization_form: Literal["linear", "squared"] = setting(
-            "linear", "linear: ω·‖Δ‖² as in Eq. (10); squared: ‖ω·Δ‖² as in the published code."
-        )
-        fine_tuning: bool = setting(True, "Train on every snapshot; off: on the first alone.")
-        autoencoder: bool = setting(True, "Learn with the masked autoencoder.")
-        transfer: bool = setting(True, "Initialise new rows from old neighbours.")
-        regularization: bool = setting(True, "Pull rows towards their old embeddings.")
-
-    config: Config
+    Config = LkgeConfig
+    config: LkgeConfig
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

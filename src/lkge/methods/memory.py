@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.config import MethodConfig, RunConfig, setting
+from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
+from lkge.methods.settings import FACTS, MemoryConfig
 from lkge.models.model import REMEMBER, REPLAY, Model
 from lkge.models.parameters import Gradient, host
 
@@ -51,12 +52,10 @@ class Memory:
 class MemoryMethod(Method):
     """Keeps `memory_size` facts; each snapshot replaces half of them with its own."""
 
-    keeps = "up to `memory_size` training facts"
+    keeps = FACTS
 
-    class Config(MethodConfig):
-        memory_size: int = setting(5000, "Old facts that are kept.", ge=0)
-
-    config: Config
+    Config = MemoryConfig
+    config: MemoryConfig
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
@@ -86,7 +85,6 @@ class Emr(MemoryMethod):
     """EMR: learn some old facts again, together with the new ones (Wang et al., 2019)."""
 
     name = "emr"
-    summary = "learn remembered facts together with the new ones"
 
     def facts(self, snapshot: Snapshot) -> Facts:
         """D_i ∪ memory; nothing where D_i is empty."""
@@ -108,7 +106,6 @@ class Gem(MemoryMethod):
     """
 
     name = "gem"
-    summary = "project each step so that remembered facts do not suffer"
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from lkge.backends import Backend
-from lkge.config import MethodConfig, RunConfig, setting
+from lkge.config import RunConfig
 from lkge.data.batches import batches
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import Method, State, register
+from lkge.methods.settings import ONE_NUMBER, RegularizedConfig, SiConfig
 from lkge.models.model import INFORM, Model
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 
@@ -36,16 +37,11 @@ class QuadraticPenalty:
 class RegularizedMethod(Method):
     """Pulls rows towards their old values, by weights that a subclass sets in `begin`."""
 
-    keeps = "one number a coordinate"
+    keeps = ONE_NUMBER
     supports_partial_updates = True
 
-    class Config(MethodConfig):
-        regularization_weight: float = setting(
-            0.01, "α: weight of the pull towards the old embeddings.",
-            ge=0, grid=(0.01, 0.1, 1.0),
-        )  # fmt: skip
-
-    config: Config
+    Config = RegularizedConfig
+    config: RegularizedConfig
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
@@ -75,7 +71,6 @@ class Ewc(RegularizedMethod):
     """
 
     name = "ewc"
-    summary = "hold each coordinate by its Fisher information"
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)
@@ -121,14 +116,9 @@ class Si(RegularizedMethod):
     """
 
     name = "si"
-    summary = "hold each coordinate by what its path gained"
 
-    class Config(RegularizedMethod.Config):
-        damping: float = setting(
-            1e-3, "ξ: bounds the importance of a coordinate that hardly moved.", gt=0
-        )
-
-    config: Config
+    Config = SiConfig
+    config: SiConfig
 
     def __init__(self, run: RunConfig) -> None:
         super().__init__(run)

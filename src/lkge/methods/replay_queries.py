@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lkge.backends.torch_softmax import blocks_of
-from lkge.config import MethodConfig, setting
 from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, with_inverses
+from lkge.methods.settings import PseudoQueryConfig
 from lkge.models.parameters import Parameters, index
 from lkge.models.scores import Score
 
@@ -73,21 +73,6 @@ class QueryCounts:
     def from_named(cls, tensors: Mapping[str, Tensor]) -> QueryCounts:
         """The counts that `named` stored."""
         return cls(tensors["query_counts.queries"].numpy(), tensors["query_counts.counts"].numpy())
-
-
-class PseudoQueryConfig(MethodConfig):
-    """How pseudo-queries are drawn."""
-
-    max_pseudo_queries: int = setting(
-        5000, "Pseudo-queries of a snapshot, at most: one for two new facts.", ge=1
-    )
-    pseudo_query_proposals: int = setting(16, "Queries proposed for each that is chosen.", ge=1)
-    pseudo_query_sharpness: float = setting(
-        2.0, "A proposed query with answers of entropy H has weight exp(-sharpness · H).", ge=0
-    )
-    pseudo_query_power: float = setting(
-        2 / 3, "Rows are proposed ∝ (sum of squared gradients)^power.", ge=0
-    )
 
 
 def pseudo_queries(

@@ -8,17 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Places = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-Flags = NDArray[np.bool_]
 
 Part = TypeVar("Part")
 

@@ -1,20 +1,35 @@
-"""A frozen model that answers: ranks for evaluation, best answers for people."""
+"""A frozen model that answers: ranks for evaluation, best answers for people.
 
+Torch is imported when a `TablePredictor` is first used.
+"""
+
+from __future__ import annotations
+
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
-from torch import Tensor
 
-from lkge.backends import Backend
+from lkge.data.array_types import Doubles, Flags, Floats, Places
 from lkge.data.known_facts import KnownFacts
+from lkge.data.rows import Rows
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.models.parameters import Doubles, Floats, Parameters, Places, host, index
+from lkge.errors import SettingsError
+from lkge.models.best import Best, best_of
 from lkge.models.queries import Candidates, GroupedQueries
-from lkge.models.scores import Score
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lkge.backends import Backend
+    from lkge.backends.torch_search import Search
+    from lkge.models.parameters import Parameters
+    from lkge.models.scores import Score
 
 CHUNK = 1 << 16
 """Facts ranked at a time."""
@@ -31,8 +46,14 @@ class View(NamedTuple):
 class Answer(NamedTuple):
     """An entity and the score of the fact that it completes."""
 
-    name: str
+    entity: str
     score: float
+
+    @property
+    def name(self) -> str:
+        """The former name of `entity`."""
+        warnings.warn("Answer.name is Answer.entity", DeprecationWarning, stacklevel=2)
+        return self.entity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,21 +80,36 @@ class Predictor(ABC):
     def fact_scores(self, facts: Facts) -> Floats:
         """The score of each fact, (k,)."""
 
+    def tables(self) -> tuple[Floats, Floats] | None:
+        """The prepared rows of entities and of relations with their inverses; None if an entity has
+        no row of its own."""
+        return None
+
+    def best(self, subject: int, relation: int, k: int, left: Flags) -> Best:
+        """The k objects with the highest scores for (subject, relation, ?) among the entities that
+        are `left` (n,)."""
+        return best_of(self.candidate_scores(subject, relation), k, left)
+
+    def nearest(self, entity: int, k: int, left: Flags) -> Best:
+        """The k highest cosines of rows with the row of an entity among those `left` (n,); a
+        ValueError if an entity has no row of its own."""
+        raise ValueError("an entity has no row of its own")
+
     def with_names(self, names: Names) -> Self:
         """The same, speaking of entities and relations by name."""
         return replace(self, names=names)
 
-    def top_k(self, subject: str, relation: str, k: int = 10) -> list[Answer]:
+    def top_k(self, subject: str, relation: str, k: int = 10) -> Rows[Answer]:
         """The k best objects for (subject, relation, ?), best first; `relation⁻¹` asks for
         subjects."""
+        require_count(k)
         names = self.names
         if names is None:
             raise ValueError("this predictor was made without a vocabulary; it has no names")
-        scores = self.candidate_scores(names.entity_id(subject), names.relation_id(relation))
-        return [
-            Answer(names.entity_name(int(place)), float(scores[place]))
-            for place in best_first(scores, k)
-        ]
+        query = names.entity_id(subject), names.relation_id(relation)
+        best = self.best(*query, k, np.ones(names.num_entities, np.bool_))
+        found = zip(best.places.tolist(), best.scores.tolist(), strict=True)
+        return Rows(Answer(names.entity_name(place), score) for place, score in found)
 
 
 @dataclass(frozen=True)
@@ -96,8 +132,15 @@ class TablePredictor(Predictor):
         relation = _copied(score.prepare_relations(tables.relation), tables.relation)
         return cls(entity, relation, score, backend, names=names)
 
+    def tables(self) -> tuple[Floats, Floats]:
+        from lkge.models.parameters import host
+
+        return host(self.entity), host(self.relation)
+
     def queries(self, facts: Facts) -> Tensor:
         """compose(h, r) for each fact, (n, d)."""
+        from lkge.models.parameters import index
+
         rows = index(facts, self.entity.device)
         askers = self.entity if self.subject is None else self.subject
         return self.score.compose(
@@ -116,6 +159,22 @@ class TablePredictor(Predictor):
             ranks[part] = grouped.as_given(above + (equal + 1) / 2)
         return ranks
 
+    @cached_property
+    def search(self) -> Search:
+        """The search of the entities."""
+        from lkge.backends import implementation
+
+        kind = implementation(self.backend, "search", self.score)
+        search: Search = kind(self.score, self.entity, self.backend)
+        return search
+
+    def best(self, subject: int, relation: int, k: int, left: Flags) -> Best:
+        query = self.queries(np.array([[subject, relation, 0]], dtype=np.int32))
+        return self.search.best(query, k, left)
+
+    def nearest(self, entity: int, k: int, left: Flags) -> Best:
+        return self.search.nearest(entity, k, left)
+
     def candidate_scores(self, subject: int, relation: int) -> Floats:
         scores: Floats = self.query_scores(np.array([[subject, relation]], dtype=np.int32))[0]
         return scores
@@ -125,6 +184,8 @@ class TablePredictor(Predictor):
         return scores
 
     def fact_scores(self, facts: Facts) -> Floats:
+        from lkge.models.parameters import host, index
+
         subjects, relations, objects = index(facts, self.entity.device).T
         askers = self.entity if self.subject is None else self.subject
         scores = self.score.score(askers[subjects], self.relation[relations], self.entity[objects])
@@ -183,9 +244,7 @@ def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
     return prepared.clone() if prepared is rows else prepared
 
 
-def best_first(scores: Floats, k: int) -> Places:
-    """The places of the k highest scores, best first; of equal ones, the first comes first."""
-    k = min(k, len(scores))
-    worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf
-    places = np.flatnonzero(scores >= worst)
-    return places[np.argsort(-scores[places], kind="stable")][:k]
+def require_count(k: int, name: str = "k") -> None:
+    """SettingsError if k is no number of answers."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 0:
+        raise SettingsError(f"{name} = {k!r} is not a number of answers; give a whole number")

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.data.array_types import Ints, Places
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
-from lkge.models.parameters import Ints, Places
 
 
 class GroupedQueries(NamedTuple):

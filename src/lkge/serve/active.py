@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -45,7 +46,7 @@ class ActiveVersion:
     """The open version that answers queries, and the threads that answer them.
 
     A request that holds a reader keeps its version. A new version is opened and queried once, so
-    that its pages are in memory, before it replaces the old one.
+    that its pages are in memory and its rows quantised, before it replaces the old one.
     """
 
     def __init__(self, store: Store, threads: int) -> None:
@@ -59,10 +60,24 @@ class ActiveVersion:
         self._versions = store.versions()
         self.reader, self.quality = self._open_newest()
 
+    @property
+    def damage(self) -> str | None:
+        """That the newest version is damaged, and which one answers; None if it is the newest."""
+        newest, version = self._versions[-1], self.reader.version
+        if version >= newest:
+            return None
+        repair = shlex.join(["lkge", "verify", str(self._store.folder), "--repair"])
+        return f"version {newest} is damaged, and version {version} answers; run: {repair}"
+
     async def query(self, task: Callable[[Reader], T]) -> tuple[int, T]:
         """The active version, and the result of a task on it in the compute threads."""
-        reader, loop = self.reader, asyncio.get_running_loop()
-        return reader.version, await loop.run_in_executor(self._compute_pool, task, reader)
+        reader = self.reader
+        return reader.version, await self.compute(reader, task)
+
+    async def compute(self, reader: Reader, task: Callable[[Reader], T]) -> T:
+        """The result of a task on some version in the compute threads."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._compute_pool, task, reader)
 
     async def use_disk(self, task: Callable[[], T]) -> T:
         """Run a task that reads the store in a thread of its own; a RunError if the folder is not
@@ -102,7 +117,8 @@ class ActiveVersion:
 
     def _open_newest(self) -> tuple[Reader, Quality]:
         """The newest version, and the verdict on it."""
-        reader = open_reader(self._store.folder)
+        reader = open_reader(self._store, to_answer=True)
+        reader.use_kernels()
         entities, relations = reader.entities("", 1), reader.relations("", 1)
         if entities and relations:
             reader.predict(subject=entities[0], relation=relations[0], k=1)

@@ -16,6 +16,7 @@ from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from lkge.data.reading import open_regular
 from lkge.errors import SettingsError
 from lkge.serve.errors import HTTPMiddleware, HTTPProblem
 
@@ -68,7 +69,7 @@ def token_from(path: Path | None, variable: str) -> str | None:
     if path is None:
         return os.environ.get(variable) or None
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             text = file.read(MAX_TOKEN_FILE + 1)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error

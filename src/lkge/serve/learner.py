@@ -7,6 +7,8 @@ ends on SIGTERM; a later child continues its work. Its stdin is a pipe that the 
 to: the pipe ends with the parent, however that ended, and then the child ends too.
 """
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -18,12 +20,12 @@ from asyncio import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lkge
-from lkge.data.files import held
-from lkge.store.versions import WRITER_LOCK, Store
-from lkge.training.events import JsonLines
+
+if TYPE_CHECKING:  # the child watches its parent before it imports what is slow to import
+    from lkge.store.versions import Store
 
 CHILD_ENVIRONMENT = {
     "NUMBA_NUM_THREADS": "1",
@@ -41,6 +43,8 @@ SECONDS_TO_STOP = 10.0
 
 def learn(folder: str) -> None:
     """The child process: learn all waiting batches, print events; exit code 1 on an error."""
+    from lkge.training.events import JsonLines
+
     try:
         lkge.open(folder).learn_waiting(JsonLines(sys.stdout))
     except (lkge.LkgeError, OSError) as error:
@@ -49,6 +53,8 @@ def learn(folder: str) -> None:
 
 def relearn(folder: str) -> None:
     """The child process: learn all known facts at once, print events; exit code 1 on an error."""
+    from lkge.training.events import JsonLines
+
     try:
         lkge.open(folder).relearn(JsonLines(sys.stdout))
     except (lkge.LkgeError, OSError) as error:
@@ -62,6 +68,9 @@ def child_command(folder: Path) -> list[str]:
 
 def is_unlocked(store: Store) -> bool:
     """Whether no process writes to the store. A process that writes also learns the batches."""
+    from lkge.data.files import held
+    from lkge.store.versions import WRITER_LOCK
+
     with held(store.folder / WRITER_LOCK) as acquired:
         return acquired
 

@@ -11,8 +11,10 @@ from lkge.serve.errors import HTTPMiddleware, HTTPProblem, overloaded
 MAX_NAME = 1_000  # characters of a name
 MAX_ANSWERS = 1_000  # answers to one query
 MAX_QUERIES = 100  # queries in one request
+MAX_LINES = 10_000  # queries as lines in one request
 MAX_SCORED = 1_000  # facts to score in one request
 MAX_FACTS = 10_000  # facts to add in one request, and as many to retract
+FILE_MEMORY = 128 << 20  # bytes that reading the file of a request may take
 MAX_POINTS = 5_000  # entities on the entity map
 
 

@@ -1,16 +1,15 @@
 """The request to learn all known facts at once: a file of the store, so that it outlives the
 process that accepted it."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from pydantic.dataclasses import dataclass
 
 from lkge.errors import RunError
-from lkge.store.records import RELEARN, STRICT, Count, VersionRecord, read_record, write_record
-
-REQUEST = "relearn.json"
+from lkge.store.reader import Reader
+from lkge.store.records import RELEARN, STRICT, Count, read_record, write_record
+from lkge.store.versions import RELEARN_REQUEST
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -22,20 +21,20 @@ class RelearnRequest:
 
 def request(folder: Path, version: int) -> None:
     """Ask for a relearning after a version; durable when this returns."""
-    write_record(folder / REQUEST, RelearnRequest(version))
+    write_record(folder / RELEARN_REQUEST, RelearnRequest(version))
 
 
-def is_requested(folder: Path, log: Iterable[VersionRecord]) -> bool:
+def is_requested(reader: Reader) -> bool:
     """Whether a relearning was asked for, and no later version of the log is one. A file that
     cannot be read asks for nothing."""
     try:
-        after = read_record(folder / REQUEST, RelearnRequest).after
+        after = read_record(reader.store.folder / RELEARN_REQUEST, RelearnRequest).after
+        return not any(line.kind == RELEARN for line in reader.log[after + 1 :])
     except (OSError, RunError):
         return False
-    return not any(line.kind == RELEARN and line.version > after for line in log)
 
 
 def withdraw(folder: Path) -> None:
     """Nothing is asked for any more."""
     with suppress(OSError):
-        (folder / REQUEST).unlink()
+        (folder / RELEARN_REQUEST).unlink()

@@ -97,6 +97,10 @@ class Query(RequestBody):
             raise ValueError("give either a subject or an object")
         return self
 
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Reader.predict`."""
+        return self.model_dump()
+
 
 class Queries(RequestBody):
     """Several queries, answered by the same version."""

@@ -219,6 +219,46 @@ class Job(BaseModel):
     )
 
 
+class AcceptedFile(Job):
+    """A batch that came as a file."""
+
+    warnings: list[str] = Field(description="What of the file was left out.")
+
+
+class ReadFile(BaseModel):
+    """How a file is read."""
+
+    model_config = ConfigDict(from_attributes=True)
+    facts: Count
+    header: list[str] = Field(description="The names of the columns; empty without a header.")
+    columns: dict[str, str] | None = Field(
+        description="The columns of subject, relation and object, by name or number; null for RDF."
+    )
+    warnings: list[str] = Field(description="What of the file was left out.")
+
+
+class Doubt(BaseModel):
+    """A new name, or a first fact, that may be a mistake."""
+
+    model_config = ConfigDict(from_attributes=True)
+    kind: Literal["entity", "relation", "fact"]
+    name: str
+    reason: str
+
+
+class Preview(Versioned):
+    """What a file would bring."""
+
+    files: list[ReadFile]
+    sample: list[tuple[str, str, str]] = Field(description="The first ten facts.")
+    facts: Count
+    new_facts: Count | None = Field(description="Null if the graph keeps no known facts.")
+    new_entities: Count
+    new_relations: Count
+    doubts: list[Doubt] = Field(description="The first twenty.")
+    num_doubts: Count
+
+
 class JobList(BaseModel):
     """Batches that are not learned yet, and the last learned batches."""
 

@@ -14,6 +14,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from lkge.data.reading import open_regular
 from lkge.errors import SettingsError
 from lkge.serve.app import create_app
 from lkge.serve.auth import Tokens
@@ -34,17 +35,18 @@ def serve(
     tokens: Tokens | None = None,
     limits: Limits | None = None,
     tls: tuple[Path, Path] | None = None,
+    read_only: bool = False,
 ) -> None:
     """Serve the living graph in `folder` until SIGINT or SIGTERM; port 0 selects a free port.
 
-    Without a token for writing one is generated. The address and a generated token are printed on
-    stderr. `tls` is (certificate chain, private key), both PEM.
+    Without a token for writing one is generated, unless the service is `read_only`. The address and
+    a generated token are printed on stderr. `tls` is (certificate chain, private key), both PEM.
     """
     tokens, limits = tokens or Tokens(), limits or Limits()
-    write = tokens.write or secrets.token_urlsafe(24)
+    write = None if read_only else tokens.write or secrets.token_urlsafe(24)
     app = create_app(folder, token=write, read_token=tokens.read, limits=limits, host=host)
     config = server_config(app, limits, tls)
-    lines = [] if tokens.write else [f"token for writing: {write}"]
+    lines = [] if tokens.write or read_only else [f"token for writing: {write}"]
     _allow_open_files(limits.connections + OTHER_FILES)
     _log_to_stderr()
     with listen(host, port) as listening:
@@ -73,6 +75,8 @@ def server_config(
         ssl_keyfile=key,
     )
     try:
+        for path in tls or ():
+            open_regular(path).close()  # a pipe would be waited for
         config.load()
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or error

@@ -5,13 +5,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from itertools import islice
 from typing import Any
 
 from lkge.data.formats import Triple
 from lkge.errors import LkgeError, RunError
 from lkge.serve import entity_map, errors, jobs, learner, relearning, responses, streams
 from lkge.serve.active import ActiveVersion
-from lkge.serve.batching import QueryBatcher
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
 from lkge.store import inbox, records
@@ -32,19 +32,19 @@ RECENT_JOBS = 20  # finished jobs in the list of jobs
 
 
 class Service:
-    """The state of the service on one event loop. The store on disk is the source of truth."""
+    """The state of the service on one event loop. The store on disk is the source of truth. Without
+    a `child` that learns, nothing is written, and the versions of other processes are served."""
 
-    def __init__(self, store: Store, limits: Limits, child: learner.Learner) -> None:
+    def __init__(self, store: Store, limits: Limits, child: learner.Learner | None) -> None:
         self.store, self.limits = store, limits
         self.active = ActiveVersion(store, limits.threads)
-        self.batcher = QueryBatcher(self.active, limits.threads)
         self.changes = streams.ChangeSignal()
         self.queue = jobs.JobQueue()
         self._skipped = store.skipped
         self.relearning: responses.RelearnJob | None = None
-        if relearning.is_requested(store.folder, self.reader.log):
+        if relearning.is_requested(self.reader):
             self.relearning = responses.RelearnJob(status="waiting")
-        self.trouble: str | None = None
+        self.trouble = self.active.damage
         self._accepting = 0
         self._learner = child
         self._wake_learner = asyncio.Event()
@@ -59,7 +59,9 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Poll the store and learn inside the block; stop the learner at its end."""
-        tasks = [asyncio.create_task(each()) for each in (self._poll_store, self._learn_loop)]
+        tasks = [asyncio.create_task(self._poll_store())]
+        if self._learner:
+            tasks.append(asyncio.create_task(self._learn_loop(self._learner)))
         try:
             yield
         finally:
@@ -67,7 +69,8 @@ class Service:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._learner.stop()
+            if self._learner:
+                await self._learner.stop()
             self.active.close()
 
     async def accept(
@@ -111,7 +114,7 @@ class Service:
 
     async def relearn(self) -> responses.RelearnJob:
         """Learn all known facts at once, after the batches that wait; one such job at a time."""
-        if not self.reader.store.options.known:
+        if not self.reader.keeps_known:
             raise errors.HTTPProblem(
                 409, "this graph keeps no known facts, so there is nothing to learn again"
             )
@@ -128,21 +131,27 @@ class Service:
         job = self.queue.get(number)
         if job is not None:
             return job
-        for record in reversed(self.reader.log):
-            if record.batch == number and record.kind in records.WITH_BATCH:
-                return jobs.done_job(record)
+        for record in self._learned():
+            if record.batch <= number:
+                if record.batch == number:
+                    return jobs.done_job(record)
+                break
         if number in self._skipped:
             return jobs.skipped_job(self._skipped[number])
         raise errors.HTTPProblem(404, f"there is no job {number}")
 
     def jobs(self) -> list[responses.Job]:
         """The queue and the last finished jobs; newest first."""
-        added = [record for record in self.reader.log if record.kind in records.WITH_BATCH]
-        done = {record.batch: jobs.done_job(record) for record in added[-RECENT_JOBS:]}
+        added = islice(self._learned(), RECENT_JOBS)
+        done = {record.batch: jobs.done_job(record) for record in added}
         notes = list(self._skipped.values())[-RECENT_JOBS:]
         done = {note.number: jobs.skipped_job(note) for note in notes} | done
         recent = [done[number] for number in sorted(done)[-RECENT_JOBS:]]
         return [*reversed(self.queue.jobs), *reversed(recent)]
+
+    def _learned(self) -> Iterator[records.VersionRecord]:
+        """The versions that a batch led to, the newest first: the numbers of batches fall."""
+        return (each for each in reversed(self.reader.log) if each.kind in records.WITH_BATCH)
 
     async def tags(self) -> dict[int, list[str]]:
         """The tags of each version that has one."""
@@ -179,7 +188,7 @@ class Service:
                 except (LkgeError, OSError) as error:
                     await self._set_trouble(str(error))
                 else:
-                    await self._set_trouble(None)
+                    await self._set_trouble(self.active.damage)
                     due = self.queue.jobs and time.monotonic() >= self._retry_at
                     if due or (self._must_relearn and not self.queue.jobs):
                         self._wake_learner.set()
@@ -192,7 +201,7 @@ class Service:
             logging.getLogger("lkge.serve").warning("%s", trouble or "the store can be used again")
             self.trouble = trouble
             self.changes.notify()
-        if trouble:
+        if trouble and self._learner:
             await self._learner.stop()
 
     async def _add_waiting(self) -> None:
@@ -217,29 +226,29 @@ class Service:
     def _remove_learned(self) -> None:
         self.queue.remove_learned(self.reader.manifest.last_batch, self._skipped)
 
-    async def _learn_loop(self) -> None:
+    async def _learn_loop(self, child: learner.Learner) -> None:
         while True:
             await self._wake_learner.wait()
             self._wake_learner.clear()
             if self.queue.jobs:
                 with _log_errors("learning"):
-                    await self._learn_waiting()
+                    await self._learn_waiting(child)
             if self._must_relearn and not self.queue.jobs:
                 with _log_errors("relearning"):
-                    await self._relearn()
+                    await self._relearn(child)
 
     @property
     def _must_relearn(self) -> bool:
         return self.relearning is not None and self.relearning.status == "waiting"
 
-    async def _relearn(self) -> None:
+    async def _relearn(self, child: learner.Learner) -> None:
         """Run the learner once with all known facts; the old version answers meanwhile."""
         if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
             return
         before = self.reader.version
         self._set_relearning(status="learning", progress=responses.Progress())
         try:
-            async with aclosing(self._learner.events(learner.RELEARN)) as learned:
+            async with aclosing(child.events(learner.RELEARN)) as learned:
                 async for event in learned:
                     if self.relearning and self.relearning.progress:
                         progress = jobs.after_event(self.relearning.progress, event)
@@ -262,7 +271,7 @@ class Service:
             self.relearning = self.relearning.model_copy(update=changes)
             self.changes.notify()
 
-    async def _learn_waiting(self) -> None:
+    async def _learn_waiting(self, child: learner.Learner) -> None:
         """Run the learner once; it learns all batches of the store."""
         if not await self.active.use_disk(lambda: learner.is_unlocked(self.store)):
             return
@@ -270,7 +279,7 @@ class Service:
         self.changes.notify()
         error = None
         try:
-            async with aclosing(self._learner.events()) as learned:
+            async with aclosing(child.events()) as learned:
                 async for event in learned:
                     await self._apply(event)
         except (learner.LearnerFailed, RunError) as failure:
@@ -307,5 +316,7 @@ def _log_errors(action: str) -> Iterator[None]:
     """Log an error; the service continues."""
     try:
         yield
+    except LkgeError as error:
+        logging.getLogger("lkge.serve").warning("%s failed: %s", action, error)
     except Exception:
         logging.getLogger("lkge.serve").exception("%s failed", action)

@@ -35,7 +35,7 @@ class ArrayFile:
     def __init__(
         self, path: Path, expected: FileChecksum | None = None, *, old: bool = False
     ) -> None:
-        self.path, self._expected = path, expected
+        self.path, self._expected, self._is_whole = path, expected, False
         try:
             with open_regular(path, follow=False) as file:
                 content: NDArray[np.uint8] = np.asarray(np.memmap(file, dtype=np.uint8, mode="c"))
@@ -99,6 +99,12 @@ class ArrayFile:
             with self.path.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != self._expected.sha256:
                     raise DamagedFile(f"{self.path}: damaged, its digest differs; {REMEDY}")
+        self._is_whole = True
+
+    def verify_once(self) -> None:
+        """`verify`, unless it was called before."""
+        if not self._is_whole:
+            self.verify()
 
     def verify_rows(self, name: str, rows: NDArray[np.integer]) -> None:
         """The same for the blocks of some rows of an array, each once."""

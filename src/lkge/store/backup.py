@@ -8,6 +8,8 @@ copied before, and the next one goes on.
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 
 from lkge.data.files import (
@@ -21,11 +23,23 @@ from lkge.data.files import (
     unfinished,
     write_bytes_atomically,
 )
+from lkge.data.reading import open_regular, read_regular
 from lkge.errors import DamagedFile, RunError
 from lkge.store.checking import broken, files_of
 from lkge.store.inbox import waiting
 from lkge.store.records import Manifest, write_record
-from lkge.store.versions import DATA, INBOX, LOG, STORE, VERSIONS, WRITER_LOCK, Store
+from lkge.store.verified import VERIFIED
+from lkge.store.versions import (
+    DATA,
+    INBOX,
+    LOG,
+    SET_ASIDE,
+    STORE,
+    VERSIONS,
+    WRITER_LOCK,
+    Store,
+    require_own,
+)
 
 WHOLE = (STORE, "tags.json", "skipped.json")
 """Files that are copied as they are."""
@@ -36,14 +50,15 @@ def backup(store: Store, target: Path) -> int:
     copy has all batches that were accepted before."""
     store.require_writable()  # of old formats nothing else can be made
     with as_run_error(target):
+        require_own(target)
         _require_copy(store, target)
         for name in (VERSIONS, DATA, INBOX):  # the first one marks a copy
             make_folders(target / name)
         with held(target / WRITER_LOCK) as alone:
             if not alone:
                 raise RunError(f"{target}: another process writes to it; wait for it to end")
-            for folder in (target, target / VERSIONS, target / DATA, target / INBOX):
-                remove_leftovers(folder)
+            for name in ("", VERSIONS, DATA, INBOX, SET_ASIDE):
+                remove_leftovers(target / name)
             return _copied(store, target)
 
 
@@ -53,7 +68,7 @@ def _require_copy(store: Store, target: Path) -> None:
     there -= {name for name in there if Path(name).match(LEFTOVER)}
     if not there:
         return
-    known = {VERSIONS, DATA, INBOX, LOG, WRITER_LOCK, "verified.json", *WHOLE}
+    known = {VERSIONS, DATA, INBOX, SET_ASIDE, LOG, WRITER_LOCK, VERIFIED, *WHOLE}
     if target.resolve() == store.folder.resolve() or there - known or VERSIONS not in there:
         raise RunError(f"{target}: is no backup; name another folder")
     if (copy := target / LOG).exists():
@@ -63,8 +78,10 @@ def _require_copy(store: Store, target: Path) -> None:
 
 
 def _copied(store: Store, target: Path) -> int:
-    """Batches come first: one that is learned meanwhile is known by its number."""
-    size = 0
+    """Batches come first: one that is learned meanwhile is known by its number. One that is set
+    aside or restored meanwhile is in the copy, too."""
+    size = _copy_set_aside(store, target)
+    aside = store.set_aside_numbers()
     for batch in waiting(store):
         path = target / INBOX / store.batch_file(batch.number).name
         if not path.exists():
@@ -77,7 +94,10 @@ def _copied(store: Store, target: Path) -> int:
     for name in WHOLE:
         if (store.folder / name).exists():
             size += _replace(target / name, (store.folder / name).read_bytes())
+    size += _copy_set_aside(store, target)
     copy = Store(target)
+    for number in set(copy.set_aside_numbers()) - {*aside, *store.set_aside_numbers()}:
+        remove(copy.set_aside_file(number))
     for version, manifest in manifests.items():
         if not copy.is_whole(version) or copy.manifest(version) != manifest:
             write_record(copy.manifest_file(version), manifest)
@@ -86,6 +106,16 @@ def _copied(store: Store, target: Path) -> int:
         remove(copy.manifest_file(version))
     sync_folder(copy.folder_of_versions)  # no manifest may come back without its files
     copy.sweep()
+    return size
+
+
+def _copy_set_aside(store: Store, target: Path) -> int:
+    """Copy the batches that are kept and do not wait, damaged ones too."""
+    size = 0
+    for path in map(store.set_aside_file, store.set_aside_numbers()):
+        make_folders(target / SET_ASIDE)
+        with suppress(FileNotFoundError):  # it was restored just now
+            size += _replace(target / SET_ASIDE / path.name, read_regular(path, follow=False))
     return size
 
 
@@ -115,7 +145,10 @@ def _copy_files(store: Store, target: Path, manifests: Mapping[int, Manifest]) -
         if path.exists() and broken(path, kind, file) is None:
             continue
         with unfinished(path) as temporary:
-            with store.path_of(file).open("rb") as source, temporary.open("xb") as copy:
+            with (
+                _opened(store.path_of(file)) as source,
+                temporary.open("xb") as copy,
+            ):
                 shutil.copyfileobj(source, copy, 1 << 20)
                 copy.flush()
                 os.fsync(copy.fileno())
@@ -124,6 +157,13 @@ def _copy_files(store: Store, target: Path, manifests: Mapping[int, Manifest]) -
         size += file.bytes
     sync_folder(target / DATA)
     return size
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return open_regular(path, follow=False)
+    except OSError as error:
+        raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _replace(path: Path, content: bytes) -> int:

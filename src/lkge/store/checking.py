@@ -236,7 +236,7 @@ def broken(path: Path, kind: str, file: File, old: bool = False) -> str | None:
             wrong = "truncated" if size < file.bytes else "too long"
             return f"{wrong}: {size} of {file.bytes} bytes"
         if kind == BATCH:
-            content = read_regular(path, max_memory(), follow=False)
+            content = read_regular(path, file.bytes, follow=False)
             same = hashlib.sha256(content).hexdigest() == file.sha256
             return None if same else "its digest differs"
         ArrayFile(path, file, old=old).verify()

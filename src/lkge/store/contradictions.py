@@ -39,9 +39,9 @@ def naming_damage(store: Store) -> Iterator[None]:
         damage = next((found for found in check(store) if found.version is not None), None)
         if damage is None:
             raise
+        reason = damage.reason.removeprefix("damaged, ")
         raise DamagedFile(
-            f"{damage.path}: damaged, {damage.reason}; `lkge verify --repair` mends what can be "
-            "mended"
+            f"{damage.path}: damaged, {reason}; `lkge verify --repair` mends what can be mended"
         ) from error
 
 

@@ -66,7 +66,10 @@ def edit_of(
             f"an edit is one change, not {len(given)}: give one of remove, rename, "
             "rename_relation and merge"
         )
-    ((action, (name, to)),) = given
+    ((action, pair),) = given
+    if isinstance(pair, str) or len(pair) != 2:
+        raise SettingsError(f"{action} = {pair!r} must be two names: the old one and the new one")
+    name, to = pair
     if action != REMOVE:
         (require_relation_name if action == RENAME_RELATION else require_entity_name)(to)
     require_encodable(name, to)

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from lkge.data.files import as_run_error, make_folders, unfinished_folder
 from lkge.errors import DataError, RunError, SettingsError
-from lkge.models.predictor import TablePredictor
 from lkge.store.arrays import write_arrays
 from lkge.store.reader import Reader
 
@@ -69,19 +68,19 @@ def export(reader: Reader, folder: Path | str, format: str) -> list[Path]:
 
 def tables_of(reader: Reader) -> list[Table]:
     """The entities of a version that are not removed, and its relations with their inverses."""
-    predictor, names = reader.predictor, reader.names
-    if not isinstance(predictor, TablePredictor):
+    tables, names = reader.predictor.tables(), reader.names
+    if tables is None:
         raise DataError(
             f"an entity has no row of its own under the method {reader.config.method.name!r}; "
             "export a graph that another method learns"
         )
-    named, rows = names.entity_table, predictor.entity.cpu().numpy()
+    named, (rows, relation_rows) = names.entity_table, tables
     if len(removed := reader.removed):
         rows = np.delete(rows, removed, axis=0)
     relations = [names.relation_name(number) for number in range(2 * names.num_relations)]
     return [
         Table("entities", list(filter(None, named)) if len(removed) else named, rows),
-        Table("relations", relations, predictor.relation.cpu().numpy()),
+        Table("relations", relations, relation_rows),
     ]
 
 

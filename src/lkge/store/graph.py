@@ -1,21 +1,25 @@
-"""A living graph: facts in, answers out, version after version, in one folder."""
+"""A living graph: facts in, answers out, version after version, in one folder.
+
+What learns is imported when something is learned: it needs torch, and questions do not.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lkge.config import RunConfig
-from lkge.data.facts import read_facts
-from lkge.data.formats import Triple
-from lkge.errors import DataError, LearningFailed, RunError, SettingsError
+from lkge.data.columns import GivenColumns
+from lkge.data.rows import SHOWN, Row, Rows, html_table
+from lkge.data.sources import Source, joined, read_source
+from lkge.errors import DamagedFile, DataError, LearningFailed, RunError, SettingsError
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
-from lkge.store.consolidation import Consolidation, empty_batch, epochs_due
 from lkge.store.content import Content, compaction_due
 from lkge.store.contradictions import names_damage
 from lkge.store.editing import require_possible, version_with_names
@@ -23,8 +27,8 @@ from lkge.store.edits import Pair, edit_of
 from lkge.store.export import export
 from lkge.store.health import FIGURES, Health, health
 from lkge.store.inbox import FactBatch, accept, discard, waiting
-from lkge.store.initial import InitialVersion
 from lkge.store.locks import writing
+from lkge.store.preview import Preview, preview
 from lkge.store.queue import QueuedBatch, damaged_batches, queue, restore, set_aside
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import (
@@ -40,28 +44,40 @@ from lkge.store.records import (
     VersionRecord,
     now,
 )
-from lkge.store.relearn import relearning
 from lkge.store.retention import changed_options
-from lkge.store.settings import changed_config, described
 from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
 from lkge.store.tags import add_tag, delete_tag
-from lkge.store.update import Update
 from lkge.store.update_split import UpdateSplit
-from lkge.store.versions import LEARNING, Store
-from lkge.training.checkpoint import Checkpoints
+from lkge.store.versions import KNOWN, LEARNING, NAMES, Store
 from lkge.training.events import (
     BatchSkipped,
     Listener,
     RunStarted,
     VersionPublished,
-    ignore,
+    by_default,
+    heard,
 )
 from lkge.training.interrupt import stops_between_steps
-from lkge.training.warmup import warm_up
 
-Source = Iterable[Triple] | Path | str
+if TYPE_CHECKING:
+    from lkge.store.initial import InitialVersion
+    from lkge.store.update import Update
+    from lkge.training.checkpoint import Checkpoints
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _rows_of_open_version(
+    query: Callable[Concatenate[Reader, P], Sequence[Row]],
+) -> Callable[Concatenate[LivingGraph, P], Rows[Row]]:
+    """The same of a query whose answers are named tuples."""
+
+    @wraps(query)
+    def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> Rows[Row]:
+        return Rows(query(graph._answering(), *args, **kwargs))
+
+    return asked
 
 
 def _of_open_version(
@@ -71,14 +87,32 @@ def _of_open_version(
 
     @wraps(query)
     def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return query(graph.reader, *args, **kwargs)
+        return query(graph._answering(), *args, **kwargs)
 
     return asked
 
 
+def _heard(
+    learn: Callable[Concatenate[LivingGraph, P], R],
+) -> Callable[Concatenate[LivingGraph, P], R]:
+    """The same, with the listener that is given or chosen; see `heard`."""
+    parameters = signature(learn)
+
+    @wraps(learn)
+    def learning(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        bound = parameters.bind(graph, *args, **kwargs)
+        given = bound.arguments.get("listener", by_default)
+        with heard(given, graph.config.training.patience) as listener:
+            bound.arguments["listener"] = listener
+            return learn(*bound.args, **bound.kwargs)
+
+    return learning
+
+
 class LivingGraph:
     """The doors of a store. Questions go to the version that is open, which stays the same until
-    this object adds, rolls back or refreshes."""
+    this object adds, rolls back or refreshes. What learns shows its progress in a terminal or a
+    notebook, unless it has a `listener`."""
 
     def __init__(
         self,
@@ -89,6 +123,7 @@ class LivingGraph:
         self.store_config = store_config or StoreConfig()
         self.reader: Reader = open_reader(folder, version)
         self.store: Store = self.reader.store
+        self._is_newest = version is None
         self._is_warm = False
 
     @property
@@ -101,11 +136,59 @@ class LivingGraph:
         """How this graph is learned."""
         return self.reader.config
 
-    predict = _of_open_version(Reader.predict)
-    similar = _of_open_version(Reader.similar)
-    score = _of_open_version(Reader.score)
+    def _answering(self) -> Reader:
+        """The open version, verified as far as it answers. If it is damaged, the newest one that is
+        not, unless a version was asked for."""
+        try:
+            self.reader.verify_answers()
+        except DamagedFile:
+            if not self._is_newest:
+                raise
+            self.reader = open_reader(self.store.folder, to_answer=True)
+        return self.reader
+
+    predict = _rows_of_open_version(Reader.predict)
+    similar = _rows_of_open_version(Reader.similar)
+    score = _rows_of_open_version(Reader.score)
+    neighbourhood = _rows_of_open_version(Reader.neighbourhood)
+    facts = _rows_of_open_version(Reader.facts)
     entities = _of_open_version(Reader.entities)
-    neighbourhood = _of_open_version(Reader.neighbourhood)
+    relations = _of_open_version(Reader.relations)
+    vectors = _of_open_version(Reader.vectors)
+
+    def __len__(self) -> int:
+        """The number of entities, without removed ones."""
+        return self.reader.num_entities - len(self.reader.removed)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an entity of that name."""
+        table = self.reader.names.entity_table
+        return isinstance(name, str) and bool(name) and table.find(name) is not None
+
+    def __bool__(self) -> bool:
+        """True, whatever the graph has."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"<LivingGraph {self._title()}: {self._sizes()}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("version", "kind", "facts", "MRR of added facts", "MRR of kept facts", "health")
+        rows = [
+            (each.version, each.kind, each.facts, each.mrr_new, each.mrr_old, each.verdict)
+            for each in self.log()[-SHOWN:][::-1]
+        ]
+        return html_table(f"{self._title()}: {self._sizes()}", columns, rows)
+
+    def _title(self) -> str:
+        config = self.config
+        how = f"{config.method.name} on {config.model.score}"
+        return f"{self.store.folder}, version {self.version} ({how})"
+
+    def _sizes(self) -> str:
+        reader = self.reader
+        sizes = f"{len(self):,} entities, {reader.num_relations:,} relations"
+        return f"{sizes}, {reader.num_facts:,} known facts"
 
     def log(self) -> tuple[VersionRecord, ...]:
         """What happened, version by version."""
@@ -163,36 +246,49 @@ class LivingGraph:
         if not self._is_open(last):
             self.reader = open_reader(self.store.folder, last)
 
+    @_heard
     def add(
         self,
         facts: Source,
         *,
         retract: Source = (),
         valid: float | None = None,
+        columns: GivenColumns = None,
+        format: str | None = None,
         source: str = "python",
         consolidate: bool = True,
-        listener: Listener = ignore,
+        listener: Listener = by_default,
     ) -> VersionRecord:
         """Learn new facts, and forget those that no longer hold; the line of the log.
 
-        Both are triples of names, or a file of facts. They are on the disk before learning begins;
-        if it is interrupted, the next `add` or `learn_waiting` learns them first. If nothing is
-        new, no version is published: the record has the kind "nothing", the number of the current
-        version, and a warning that says so. If a consolidation is due afterwards, it follows,
-        unless `consolidate` is false: then `consolidate()` or the next `add` does it.
+        Both are triples of names, files or folders of facts, or an object such as a data frame
+        (`lkge.data.sources`); `columns` and `format` are as for `lkge.preview`. They are on the
+        disk before learning begins; if it is interrupted, the next `add` or `learn_waiting` learns
+        them first. If nothing is new, no version is published: the record has the kind "nothing",
+        the number of the current version, and a warning that says so. If a consolidation is due
+        afterwards, it follows, unless `consolidate` is false: then `consolidate()` or the next
+        `add` does it.
         """
+        added, gone = joined(facts, columns, format), joined(retract, columns, format)
         with writing(self.store, "add", listener):
             self.store.tidy()
             self.store.next_version()  # facts that could not be learned now are not taken in
             share = self.store_config.hold_out_fraction if valid is None else valid
-            batch = accept(self.store, _triples(facts), _triples(retract), share, source)
+            batch = accept(self.store, added, gone, share, source)
             records = self._learn_waiting(listener, consolidate)
         record = next(record for record in records if record.batch == batch.number)
         if record.kind == FAILED:
             raise LearningFailed(record.warnings[0])
         return record
 
-    def learn_waiting(self, listener: Listener = ignore) -> list[VersionRecord]:
+    def preview(
+        self, facts: Source, *, columns: GivenColumns = None, format: str | None = None
+    ) -> Preview:
+        """What `add` would find in these facts, and what of it is new; nothing is changed."""
+        return preview(read_source(facts, columns, format), self.reader)
+
+    @_heard
+    def learn_waiting(self, listener: Listener = by_default) -> list[VersionRecord]:
         """Learn all facts that were accepted and not learned yet."""
         with writing(self.store, "add", listener):
             self.store.tidy()
@@ -201,9 +297,12 @@ class LivingGraph:
     @property
     def consolidation_due(self) -> bool:
         """Whether so much was added that all known facts should be trained on again."""
+        from lkge.store.consolidation import epochs_due
+
         return epochs_due(self.reader) > 0
 
-    def consolidate(self, listener: Listener = ignore) -> VersionRecord | None:
+    @_heard
+    def consolidate(self, listener: Listener = by_default) -> VersionRecord | None:
         """Train on all known facts again if that is due, or compact if that is due; the line of
         the log of a new version."""
         with writing(self.store, CONSOLIDATE, listener):
@@ -211,6 +310,7 @@ class LivingGraph:
             self._open_last()
             return next(iter(self._consolidate_or_compact(listener)), None)
 
+    @_heard
     def edit(
         self,
         *,
@@ -219,7 +319,7 @@ class LivingGraph:
         rename_relation: Pair | None = None,
         merge: Pair | None = None,
         consolidate: bool = True,
-        listener: Listener = ignore,
+        listener: Listener = by_default,
     ) -> VersionRecord:
         """Change one name; the line of the log. Facts that wait are learned first.
 
@@ -302,19 +402,25 @@ class LivingGraph:
     def configure(self, changes: Mapping[str, Any]) -> VersionRecord:
         """Publish a version with other settings and the same embeddings; the line of the log.
         Settings that the embeddings depend on cannot change."""
+        from lkge.store.settings import changed_config, described
+
         with writing(self.store, "config"):
             self.store.tidy()
             self._open_last()
             config = changed_config(self.config, changes, self.store.options.known)
             return self._publish_again(self.reader, CONFIG, described(changes), config)
 
-    def relearn(self, listener: Listener = ignore) -> VersionRecord:
+    @_heard
+    def relearn(self, listener: Listener = by_default) -> VersionRecord:
         """Learn all known facts at once, from scratch with the settings of the graph, as a new
         version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
         is interrupted, the next `relearn` of the same version goes on."""
+        from lkge.store.relearn import relearning
+
         with writing(self.store, "relearn", listener):
             self.store.tidy()
             self._open_last()
+            self.reader.verify_once(NAMES, KNOWN)
             update = relearning(self.reader, self.store_config, listener)
             files, manifest = self._trained(update, update.split(), listener)
             return self._published(0, files, manifest, update.checkpoints, listener)
@@ -415,6 +521,9 @@ class LivingGraph:
 
     def _consolidate(self, listener: Listener) -> VersionRecord:
         """Train on all known facts again; a version of its own."""
+        from lkge.store.consolidation import Consolidation, empty_batch
+        from lkge.training.checkpoint import Checkpoints
+
         self._open_last()
         batch = empty_batch(self.reader)
         checkpoints = Checkpoints(self._place(batch, CONSOLIDATE))
@@ -428,8 +537,12 @@ class LivingGraph:
 
     def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
         """One batch becomes one version, unless nothing in it is new."""
+        from lkge.store.update import Update
+        from lkge.training.checkpoint import Checkpoints
+
         self._open_last()
         checkpoints = Checkpoints(self._place(batch, ADD))
+        self.reader.verify_once(NAMES, KNOWN)
         update = Update(self.reader, batch, self.store_config, listener, checkpoints)
         try:
             split = update.split()
@@ -469,6 +582,8 @@ class LivingGraph:
     ) -> tuple[dict[str, Content], Manifest]:
         """Run an update; the kernels are compiled before the first one."""
         if not self._is_warm:
+            from lkge.training.warmup import warm_up
+
             warm_up(self.config, listener)
             self._is_warm = True
         name, method = self.store.folder.name, self.config.method.name
@@ -508,8 +623,3 @@ def create(
     config = initial.config.to_dict()
     Store.create(folder, config, options, initial.files(), initial.manifest())
     return LivingGraph(folder, store_config=store_config)
-
-
-def _triples(source: Source) -> Iterable[Triple]:
-    """Facts by name, read if they are in a file."""
-    return read_facts(source).encoded if isinstance(source, (str, Path)) else source

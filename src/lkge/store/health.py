@@ -10,8 +10,10 @@ unknown           too few older held-out facts to judge
 import dataclasses
 import math
 import shlex
+from collections.abc import Sequence
 from typing import Any, Final
 
+from lkge.errors import DamagedFile
 from lkge.reports import text
 from lkge.store import records
 from lkge.store.quality import Quality
@@ -66,13 +68,15 @@ class Health:
 
 def health(reader: Reader, name: str = "") -> Health:
     """The health of the version of a reader, from its record. Commands of the remedy have `name`
-    for the graph; default: its folder."""
+    for the graph; default: its folder. Without the log, if that is damaged, and with a warning."""
     record = reader.record
-    evaluated = [line.version for line in reader.log if line.by_age]
-    drifts = [line.drift for line in reader.log if not math.isnan(line.drift)]
+    log, damage = _log_of(reader)
+    evaluated = [line.version for line in log if line.by_age]
+    drifts = [line.drift for line in log if not math.isnan(line.drift)] if log else [math.nan]
     shared = {f.name for f in dataclasses.fields(Health)} & record.__dict__.keys()
+    given = {name: getattr(record, name) for name in shared}
     return Health(
-        **{name: getattr(record, name) for name in shared},
+        **given | {"warnings": (*record.warnings, *damage)},
         since=evaluated[0] if evaluated else None,
         summary=summary_of(record),
         remedy=_remedy_of(reader, name or str(reader.store.folder))
@@ -80,6 +84,14 @@ def health(reader: Reader, name: str = "") -> Health:
         else "",
         total_drift=sum(drifts),
     )
+
+
+def _log_of(reader: Reader) -> tuple[Sequence[VersionRecord], tuple[str, ...]]:
+    """The log, and what is wrong with it; a damaged one is empty."""
+    try:
+        return reader.log, ()
+    except DamagedFile as error:
+        return (), (str(error),)
 
 
 def recorded(
@@ -132,10 +144,8 @@ def is_loss(
 
 
 def update_warnings(update: Comparison, config: StoreConfig) -> list[str]:
-    """The warning that one update lowered older facts by more than a share beyond noise."""
-    beyond = update.loss - config.noise_errors * update.error
-    enough = update.facts >= max(config.min_facts_for_warning, 2)
-    if not enough or beyond <= config.forgetting_warning * update.mrr_before:
+    """The warning that one update lowered older facts by more than a share."""
+    if not is_loss(update, config.forgetting_warning, config):
         return []
     return [
         f"old held-out facts fell from MRR {update.mrr_before:.3f} to {update.mrr:.3f}; "

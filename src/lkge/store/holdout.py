@@ -6,17 +6,21 @@ displaces another. Ranks are filtered by all known facts; in a large graph they 
 sample of the entities.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from lkge.data.names import require_fit
 from lkge.data.snapshots import Facts, among, no_facts
 from lkge.store.subgraph import Subgraph
+
+if TYPE_CHECKING:
+    import torch
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -193,5 +197,7 @@ def mean_drift(before: torch.Tensor, after: torch.Tensor) -> float:
     """The mean of 1 - cosine between rows before and after, both (k, d); zero if k is zero."""
     if not len(before):
         return 0.0
+    import torch
+
     cosine = torch.nn.functional.cosine_similarity(before.double(), after.double(), dim=1)
     return float((1 - cosine).mean())

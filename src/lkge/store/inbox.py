@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import PlainSerializer, PlainValidator
 from pydantic.dataclasses import dataclass
 
-from lkge.data.fact_list import FactList, Triple
+from lkge.data.fact_list import FactList, Triple, checked_triple
 from lkge.data.files import held, remove
 from lkge.data.vocabulary import require_entity_name, require_relation_name
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError, StoreLocked
@@ -167,20 +167,14 @@ def _next_number(store: Store) -> int:
 
 def _facts(given: Iterable[Sequence[str]]) -> FactList:
     """Facts that can be learned: what would be refused then is refused now."""
-    facts = given if isinstance(given, FactList) else FactList.of(map(_triple, given))
+    facts = given if isinstance(given, FactList) else FactList.of(map(checked_triple, given))
+    require_names(facts)
+    return facts
+
+
+def require_names(facts: FactList) -> None:
+    """Raise DataError if a name cannot be that of an entity or relation."""
     for name in facts.entities:
         require_entity_name(name)
     for name in facts.relations:
         require_relation_name(name)
-    return facts
-
-
-def _triple(fact: Sequence[str]) -> Triple:
-    if len(fact) != 3 or not all(isinstance(name, str) for name in fact):
-        raise DataError(f"{fact!r} is not a fact; it must be (subject, relation, object) by name")
-    try:
-        "".join(fact).encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the fact {fact!r} is not valid Unicode: {error.reason}") from error
-    subject, relation, object_ = fact
-    return subject, relation, object_

@@ -23,8 +23,11 @@ from lkge.training.events import Listener, Waiting, ignore
 
 MAX_BYTES = 1 << 16
 """Of the lock file."""
-TRIES, PAUSE = 5, 0.02
-"""How often a lock is tried, in seconds apart: some hold it only to see whether it is free."""
+TRIES, PAUSE = 100, 0.02
+"""How often a lock is tried, in seconds apart, if nobody says that he holds it: who has just taken
+it will say so, and some hold it only to see whether it is free."""
+NAMED_TRIES = 5
+"""How often if its holder is named."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -62,7 +65,7 @@ def writing(
                 return
         holder = _holder(path)
         if holder is None or holder.command not in (CONSOLIDATE, COMPACT):
-            tries -= 1
+            tries -= 1 if holder is None else TRIES // NAMED_TRIES
         elif not said:
             listener(Waiting(str(holder)))
             said = True

@@ -26,13 +26,25 @@ FIRST = len(BEFORE) + 64 + len(BETWEEN)
 
 
 class Log(Sequence[VersionRecord]):
-    """The lines up to a position. Reading verifies all; a line becomes a record when asked for."""
+    """The lines up to a position. Reading verifies all; a line becomes a record when asked for.
+    `before` is a log that was read before: its records are taken over if its lines are the same."""
 
-    def __init__(self, path: Path, position: LogPosition, *, with_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        position: LogPosition,
+        *,
+        with_unknown: bool = False,
+        before: "Log | None" = None,
+    ) -> None:
         lines = _read(path, position.bytes).splitlines(keepends=True)
         if last_checksum(lines) != position.checksum:
             raise DamagedFile(f"{path}: damaged; {REMEDY}")
         self._lines, self._with_unknown = lines, with_unknown
+        goes_on = before is not None and lines[: len(before)] == before._lines
+        self._records: dict[int, VersionRecord] = (
+            dict(before._records) if before and goes_on else {}
+        )
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -42,10 +54,12 @@ class Log(Sequence[VersionRecord]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[VersionRecord]: ...
     def __getitem__(self, place: int | slice) -> VersionRecord | Sequence[VersionRecord]:
-        found = self._lines[place]
-        if isinstance(found, list):
-            return tuple(_record(line, self._with_unknown) for line in found)
-        return _record(found, self._with_unknown)
+        if isinstance(place, slice):
+            return tuple(self[each] for each in range(len(self))[place])
+        place = range(len(self))[place]
+        if place not in self._records:
+            self._records[place] = _record(self._lines[place], self._with_unknown)
+        return self._records[place]
 
 
 def line_of(record: VersionRecord, before: str) -> tuple[bytes, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lkge.data import files as disk
+from lkge.data.checked_json import read_checked_json
 from lkge.errors import DamagedFile, NewerFormat, RunError
 from lkge.store.records import (
     INIT,
@@ -24,7 +25,6 @@ from lkge.store.records import (
     format_of,
     from_json,
 )
-from lkge.training.checkpoint import read_checked_json
 
 MANIFEST = "manifest.json"
 OLD_NAMES = {"inference": "answering", "hold_out": "exam"}

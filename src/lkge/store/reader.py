@@ -1,25 +1,31 @@
-"""One version of a living graph, opened for queries. It never changes; threads may share it."""
+"""One version of a living graph, opened for queries. It never changes; threads may share it.
+
+Torch is imported where it is needed: for a large graph, another device than the CPU, and methods
+whose answers need more than two tables.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity
 
-from lkge.backends import backend_for
 from lkge.configure import from_tree
+from lkge.data.array_types import Floats
 from lkge.data.formats import Triple
-from lkge.data.names import require_fit
+from lkge.data.names import NameTable, require_fit
 from lkge.data.snapshots import Facts, inverse_of
+from lkge.data.vocabulary import require_text
 from lkge.errors import DamagedFile, DataError
-from lkge.models.parameters import host, index, placed
-from lkge.models.predictor import Predictor, TablePredictor, best_first
-from lkge.models.scores import score_of
+from lkge.models.array_predictor import ArrayPredictor
+from lkge.models.array_scores import array_score_named
+from lkge.models.predictor import Predictor, TablePredictor, require_count
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
 from lkge.store.arrays import Array
@@ -32,13 +38,18 @@ from lkge.store.overlay import overlaid, patched
 from lkge.store.records import Manifest, VersionRecord
 from lkge.store.subgraph import is_by_entity
 from lkge.store.versions import ENTITY, RELATION, Store
-from lkge.training.trainer import restored
+
+if TYPE_CHECKING:
+    import torch
 
 Ids = NDArray[np.int64]
 
-QUERIES_AT_ONCE = 8
-"""In one pass over the tables. With a million entities a pass for eight queries takes less than
-twice as long as one for a single query."""
+LARGE = 1 << 24
+"""Numbers in the table of entities from which the kernels of torch and numba answer. Loading them
+takes a second, and below it they would hardly gain any."""
+SMALL = 1 << 20
+"""The same up to which one that asks often does without them: a query then takes two milliseconds
+at most."""
 
 
 class Prediction(NamedTuple):
@@ -72,6 +83,14 @@ class ScoredFact(NamedTuple):
     in_range: bool
 
 
+class Fact(NamedTuple):
+    """A fact by name."""
+
+    subject: str
+    relation: str
+    object: str
+
+
 class Neighbour(NamedTuple):
     """A known fact seen from one of its entities; `since` is the version that brought it."""
 
@@ -96,7 +115,8 @@ class Reader:
             self.answers = known_of(self._files[versions.KNOWN])
             if versions.INFERENCE in self._files:
                 self._require_tables(self.tables[versions.INFERENCE])
-        self._judge = Judge(self.answers, self.calibration, store.options.known)
+        self.keeps_known = store.keeps_known(self.record)
+        self._judge = Judge(self.answers, self.calibration, self.keeps_known)
 
     @cached_property
     def log(self) -> Sequence[VersionRecord]:
@@ -112,6 +132,11 @@ class Reader:
     def predictor(self) -> Predictor:
         """Answers by the tables of this version."""
         return self._predictor().with_names(self.names)
+
+    @cached_property
+    def torch_predictor(self) -> Predictor:
+        """The same in torch, which ranks, too."""
+        return self._torch_predictor().with_names(self.names)
 
     @property
     def num_entities(self) -> int:
@@ -169,6 +194,17 @@ class Reader:
             for file in self._files[kind]:
                 file.verify()
 
+    def verify_once(self, *kinds: str) -> None:
+        """The same for the files of some kinds that were not verified since they were mapped."""
+        for kind in kinds:
+            for file in self._files.get(kind, ()):
+                file.verify_once()
+
+    def verify_answers(self) -> None:
+        """The same for all that answers are made of."""
+        tables = versions.INFERENCE if versions.INFERENCE in self._files else versions.MODEL
+        self.verify_once(versions.NAMES, versions.KNOWN, tables)
+
     def verify_rows(self, kind: str, rows: Ids) -> None:
         """The same for the blocks of some rows, ascending, of arrays by entity. Deltas and what is
         no array by entity were verified before, or are now."""
@@ -211,77 +247,34 @@ class Reader:
         """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
         `in_range` only entities that a known fact of the relation has in the same place."""
         query = self._query(subject, relation, object)
-        scores = self.predictor.candidate_scores(*query)
-        return self._best_answers(query, scores, k, new_only, in_range)
-
-    def predict_each(
-        self, queries: Sequence[Mapping[str, Any]]
-    ) -> list[list[Prediction] | DataError]:
-        """`predict` of several queries, given by its arguments; the error of a query in place of
-        its answers. One pass over the tables scores several queries where that is faster; then the
-        last digits of a score depend on the other queries."""
-        found: list[list[Prediction] | DataError] = []
-        for start in range(0, len(queries), self.queries_at_once):
-            found += self._answered(queries[start : start + self.queries_at_once])
-        return found
-
-    @property
-    def queries_at_once(self) -> int:
-        """How many queries are scored in one pass over the tables: several by a matrix product."""
-        predictor = self.predictor
-        is_product = isinstance(predictor, TablePredictor) and predictor.score.is_bilinear
-        return QUERIES_AT_ONCE if is_product else 1
-
-    def _answered(self, queries: Sequence[Mapping[str, Any]]) -> list[list[Prediction] | DataError]:
-        found: list[list[Prediction] | DataError] = []
-        asked: list[tuple[int, tuple[int, int], dict[str, Any]]] = []
-        for place, query in enumerate(queries):
-            names, options = split_query(query)
-            try:
-                asked.append((place, self._query(*names), options))
-                found.append([])
-            except DataError as error:
-                found.append(error)
-        ids = np.array([(*pair, 0) for _, pair, _ in asked], dtype=np.int32).reshape(-1, 3)
-        scores = self.predictor.query_scores(ids) if asked else ()
-        for (place, pair, options), row in zip(asked, scores, strict=True):
-            found[place] = self._best_answers(pair, row, **options)
-        return found
-
-    def _best_answers(
-        self,
-        query: tuple[int, int],
-        scores: NDArray[np.float32],
-        k: int = 10,
-        new_only: bool = False,
-        in_range: bool = False,
-    ) -> list[Prediction]:
-        """The best answers by the scores of all entities."""
-        scores = self._finite(scores)
+        require_count(k)
         known = self.answers.of(*query, self.version)
-        left = np.ones(len(scores), np.bool_)
+        left = np.ones(self.num_entities, np.bool_)
         if in_range:
             left[:] = False
             left[self._judge.range_of(query[1])] = True
         if new_only:
             left[known] = False
         left[self.removed] = False
-        best = best_first(np.where(left, scores, -np.inf), min(k, int(left.sum())))
-        judged = self._judge.judged(query, scores, best, known)
-        columns = (scores[best].tolist(), *(column.tolist() for column in judged))
-        names = self.names.entity_table.names(best)
+        best = self.predictor.best(*query, k, left)
+        self._finite(best.list)
+        judged = self._judge.judged(query, best.list, best.places, best.scores, known)
+        columns = (best.scores.tolist(), *(column.tolist() for column in judged))
+        names = self.names.entity_table.names(best.places)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
 
     @names_damage
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
+        require_count(k)
         number = self.names.entity_id(entity)
-        rows = self._table
-        cosines = self._finite(host(cosine_similarity(rows, rows[number : number + 1])))
-        cosines[number] = cosines[self.removed] = -np.inf
-        best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
-        found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
-        return [Similar(*each) for each in found]
+        left = np.ones(self.num_entities, np.bool_)
+        left[number] = left[self.removed] = False
+        self._require_rows()
+        best = self.predictor.nearest(number, k, left)
+        self._finite(best.list)
+        names = self.names.entity_table.names(best.places)
+        return [Similar(*each) for each in zip(names, best.scores.tolist(), strict=True)]
 
     @names_damage
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
@@ -295,19 +288,26 @@ class Reader:
     def ids_of(self, facts: Sequence[Triple]) -> Facts:
         """Facts by id, (k, 3); every name must exist."""
         entity, relation = self.names.entity_id, self.names.relation_id
+        for fact in facts:
+            if isinstance(fact, str) or not isinstance(fact, Sequence) or len(fact) != 3:
+                raise DataError(f"{fact!r} is not a fact; write (subject, relation, object)")
         ids = [(entity(s), relation(r), entity(o)) for s, r, o in facts]
         return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
     @names_damage
     def entities(self, prefix: str = "", limit: int = 10) -> list[str]:
         """The first names that begin with `prefix`, in any case."""
-        table = self.names.entity_table
-        return table.names(table.starting_with(prefix, limit))
+        return self._names_of(self.names.entity_table, prefix, limit)
 
     @names_damage
     def relations(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """The relations whose names begin with `prefix`, in any case."""
-        table = self.names.relation_table
+        return self._names_of(self.names.relation_table, prefix, limit)
+
+    def _names_of(self, table: NameTable, prefix: str, limit: int | None) -> list[str]:
+        require_text(prefix)
+        if limit is not None:
+            require_count(limit, "limit")
         return table.names(table.starting_with(prefix, limit))
 
     @names_damage
@@ -319,6 +319,22 @@ class Reader:
             Neighbour(names.relation_name(relation), names.entity_name(other), at)
             for (_, relation, other), at in zip(facts.tolist(), since.tolist(), strict=True)
         ]
+
+    @names_damage
+    def facts(self) -> list[Fact]:
+        """All known facts."""
+        if not self.store.options.known:
+            raise DataError("this graph does not keep known facts")
+        names, found = list(self.names.entity_table), self.answers.facts().tolist()
+        relations = [self.names.relation_name(number) for number in range(2 * self.num_relations)]
+        return [Fact(names[s], relations[r], names[o]) for s, r, o in found]
+
+    @names_damage
+    def vectors(self, names: Sequence[str]) -> Floats:
+        """The rows of entities by which they are compared, (k, d)."""
+        if isinstance(names, str):
+            raise DataError(f"names must be a list of names: [{names!r}]")
+        return self.rows(np.array([self.names.entity_id(each) for each in names], np.int64))
 
     def degree(self, ids: Ids) -> NDArray[np.int64]:
         """The number of known facts of each of these entities, as subject or object, (k,)."""
@@ -333,7 +349,7 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        return self._finite(host(self._table[index(ids, self._table.device)]))
+        return self._finite(self._require_rows()[ids])
 
     def _finite(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
         """These numbers; DamagedFile if one of them is no finite number."""
@@ -345,14 +361,15 @@ class Reader:
             )
         return numbers
 
-    @property
-    def _table(self) -> torch.Tensor:
-        if not isinstance(self.predictor, TablePredictor):
+    def _require_rows(self) -> Floats:
+        """The row of each entity, (n, d); DataError if entities have none."""
+        tables = self.predictor.tables()
+        if tables is None:
             raise DataError(
                 f"an entity has no row of its own under the method {self.config.method.name!r}; "
                 "ask a graph that another method learns"
             )
-        return self.predictor.entity
+        return tables[0]
 
     def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
         """The entity of the query, and the relation or its inverse."""
@@ -363,9 +380,33 @@ class Reader:
             return self.names.entity_id(subject), number
         return self.names.entity_id(str(object_)), inverse_of(number)
 
+    def use_kernels(self) -> None:
+        """Answer by the kernels of torch and numba from now on if the graph is not small; for who
+        asks often."""
+        tables = self.inference_arrays
+        many = bool(tables) and tables[ENTITY].size >= SMALL
+        if many and find_spec("torch") is not None:
+            self.predictor = self.torch_predictor
+
     def _predictor(self) -> Predictor:
+        tables, config = self.inference_arrays, self.config
+        large = bool(tables) and tables[ENTITY].size >= LARGE and find_spec("torch") is not None
+        if not tables or large or config.training.device != "cpu":
+            return self._torch_predictor()
+        score = array_score_named(config.model.score)
+        return ArrayPredictor(tables[ENTITY], tables[RELATION], score)
+
+    def _torch_predictor(self) -> Predictor:
+        from lkge.backends import backend_for
+        from lkge.models.parameters import placed
+        from lkge.models.scores import score_of
+
         tables = self.inference_arrays
         if not tables:
+            import torch
+
+            from lkge.training.trainer import restored
+
             whole = {name: torch.from_numpy(array) for name, array in self.model_arrays.items()}
             model, method = restored(self.config, whole)
             return method.predictor(model)
@@ -389,15 +430,6 @@ class Reader:
         require_fit(same or not self.num_relations, "tables of entities and relations differ")
 
 
-def split_query(
-    query: Mapping[str, Any],
-) -> tuple[tuple[str | None, str, str | None], dict[str, Any]]:
-    """(subject, relation, object) and the other arguments of `Reader.predict`."""
-    options = dict(query)
-    subject, relation = options.pop("subject", None), options.pop("relation")
-    return (subject, relation, options.pop("object", None)), options
-
-
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
     """The two tables of a predictor; None if it needs more than these."""
     if not isinstance(predictor, TablePredictor) or predictor.subject is not None:
@@ -405,14 +437,23 @@ def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:
     return {ENTITY: predictor.entity, RELATION: predictor.relation}
 
 
-def open_reader(folder: Path | str, version: int | str | None = None) -> Reader:
-    """A version of the graph in `folder`, by number or tag; default: the newest that is whole. If
-    newer ones are damaged, a DamageWarning says so."""
-    store = Store(Path(folder))
+def open_reader(
+    graph: Path | str | Store, version: int | str | None = None, *, to_answer: bool = False
+) -> Reader:
+    """A version of a graph, by number or tag; default: the newest that is whole. If newer ones are
+    damaged, a DamageWarning says so. One that is to answer is verified as far as it answers."""
+    store = graph if isinstance(graph, Store) else Store(Path(graph))
+
+    def opened(number: int) -> Reader:
+        reader = Reader(store, number)
+        if to_answer:
+            reader.verify_answers()
+        return reader
+
     with naming_damage(store):
         if version is not None:
-            return Reader(store, store.number_of(version))
-        return store.newest_of(lambda newest: Reader(store, newest), warn=True)
+            return opened(store.number_of(version))
+        return store.newest_of(opened, warn=True)
 
 
 @contextmanager

@@ -20,11 +20,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.data.files import as_run_error
 from lkge.errors import DamagedFile, NewerFormat
 from lkge.evaluation.results import nan_to_none
 from lkge.store.calibration import Calibration
-from lkge.training.checkpoint import read_checked_json, write_checked_json
 
 FORMAT = 3
 """What is written, for readers and for writers."""

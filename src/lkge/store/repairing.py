@@ -165,8 +165,12 @@ def _root_anew(store: Store, manifests: dict[int, Manifest]) -> str:
     manifest = manifests[max(manifests)]
     record = manifest.record
     options = records.Options(known=record.known_facts > 0 or record.entities == 0)
+    kept = ""
+    if (store.folder / STORE).exists():
+        set_aside(store, store.folder / STORE)
+        kept = f"; the old one is in {store.folder / DAMAGED}"
     store.write_root(manifest.config, options)
-    return f"{store.folder / STORE}: written anew, with `keep` = {options.keep}"
+    return f"{store.folder / STORE}: written anew, with `keep` = {options.keep}{kept}"
 
 
 def set_aside(store: Store, path: Path) -> str:

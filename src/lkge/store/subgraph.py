@@ -5,18 +5,21 @@ and softmax. Its local ids are 0 … w-1: old entities first, in order, then the
 that supports partial updates trains on it as on the whole graph; rows outside keep every bit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from lkge.data.known_facts import KnownFacts, places_of
 from lkge.data.snapshots import Facts
-from lkge.models.parameters import host
 from lkge.store.arrays import Array, Patched, taken
+
+if TYPE_CHECKING:
+    import torch
 
 Ids = NDArray[np.int64]
 Arrays = Mapping[str, Array]
@@ -43,6 +46,8 @@ class Subgraph:
 
     def rows(self, arrays: Arrays) -> dict[str, torch.Tensor]:
         """The old rows of the subgraph of arrays by entity, and all of every other array."""
+        import torch
+
         old = self.ids[: self.num_old]
         return {
             name: torch.from_numpy(taken(array, old) if is_by_entity(name) else np.array(array))
@@ -64,6 +69,8 @@ class Subgraph:
     ) -> dict[str, Array]:
         """Arrays of the whole graph after an update; `num_old` entities were there before. An array
         by entity that is new is zero on all other rows."""
+        from lkge.models.parameters import host
+
         arrays = {name: host(tensor) for name, tensor in after.items()}
         merged: dict[str, Array] = dict(arrays)
         for name in filter(is_by_entity, arrays):

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
-from lkge.errors import RunError, SettingsError
+from lkge.errors import RunError, SettingsError, did_you_mean, most_similar
 from lkge.store.records import STRICT, Count, read_record, write_record
 
 TAGS = "tags.json"
@@ -87,7 +87,10 @@ def version_of_tag(folder: Path, name: str) -> int:
     tags = read_tags(folder)
     if name not in tags:
         there = ", ".join(tags) or "none; `lkge tag` makes one"
-        raise RunError(f"{folder}: there is no tag {name!r}; there are: {there}")
+        near = did_you_mean(
+            [list(tags)[at] for at in most_similar(name, [t.casefold() for t in tags])]
+        )
+        raise RunError(f"{folder}: there is no tag {name!r}; there are: {there}.{near}")
     return tags[name]
 
 

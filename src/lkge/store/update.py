@@ -296,7 +296,7 @@ class Update:
             config.tracked_retractions,
         )
         rows = reader.tables.get(versions.INFERENCE, {}).get(ENTITY)
-        last = _Model(reader.predictor, rows, reader.num_entities)
+        last = _Model(reader.torch_predictor, rows, reader.num_entities)
         new = _Model(result.predictor, inference.get(ENTITY), split.names.num_entities)
         self.listener(Evaluating(split.index, 2 * len(hold_out)))
         return quality.measured(

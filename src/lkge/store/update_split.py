@@ -50,9 +50,9 @@ def split_batch(
     is for validation, unless that is fewer than `min_validation_facts`: then none is."""
     new, gone = FactList.of(batch.added), FactList.of(batch.retracted)
     grown = _with_new(names, new)
-    added = _ids(new, grown)
+    added = ids_of(new, grown)
     fresh = added[~answers.contains(added)]
-    retracted = _ids(gone, names)
+    retracted = ids_of(gone, names)
     retracted = retracted[answers.contains(retracted)]
     held = held_out(fresh, batch.valid, names, generator)
     known, unknown = len(new) - len(fresh), len(gone) - len(retracted)
@@ -108,16 +108,17 @@ def _left(ids: NDArray[np.int32], known: int) -> tuple[Any, list[int]]:
 def _with_new(names: MappedNames, facts: FactList) -> MappedNames:
     """`names` and the new names of `facts`, in order of appearance."""
     return names.appended(
-        _unknown(facts.entities, names.entity_table),
-        _unknown(facts.relations, names.relation_table),
+        unknown(facts.entities, names.entity_table),
+        unknown(facts.relations, names.relation_table),
     )
 
 
-def _unknown(given: Sequence[str], table: NameTable) -> list[str]:
+def unknown(given: Sequence[str], table: NameTable) -> list[str]:
+    """The names that a table does not have."""
     return [name for name, at in zip(given, table.find_all(given).tolist(), strict=True) if at < 0]
 
 
-def _ids(facts: FactList, names: MappedNames) -> Facts:
+def ids_of(facts: FactList, names: MappedNames) -> Facts:
     """Facts by id, each once; those with an unknown name are left out."""
     entities = names.entity_table.find_all(facts.entities)
     relations = names.relation_table.find_all(facts.relations)

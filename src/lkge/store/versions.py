@@ -38,6 +38,7 @@ from typing import Any, Self, TypeVar
 from lkge.config import RunConfig
 from lkge.configure import from_tree
 from lkge.data import files as disk
+from lkge.data.checked_json import read_checked_json
 from lkge.data.reading import read_regular
 from lkge.errors import DamagedFile, DamageWarning, LkgeError, NewerFormat, RunError
 from lkge.store import log, old_format, records
@@ -48,17 +49,15 @@ from lkge.store.retention import created_time, versions_to_remove
 from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
 from lkge.store.tags import TAGS, read_tags, version_of_tag
 from lkge.store.verified import VERIFIED, last_verified
-from lkge.training.checkpoint import read_checked_json
 
 STORE, LOG, VERSIONS, DATA = "store.json", "log.jsonl", "versions", "data"
 INBOX, LEARNING, DAMAGED, SET_ASIDE = "inbox", "learning", "damaged", "set_aside"
 WRITER_LOCK, INBOX_LOCK = "writer.lock", "inbox.lock"
 MODEL, INFERENCE, NAMES, KNOWN, HOLD_OUT_FILE, BATCH = records.KINDS
-OWN = (
-    *(STORE, LOG, VERSIONS, DATA, INBOX, LEARNING, DAMAGED, WRITER_LOCK, INBOX_LOCK),
-    *(TAGS, SKIPPED, VERIFIED, SET_ASIDE),
-)
-"""What is in the folder of a store and must not be a link."""
+RELEARN_REQUEST = "relearn.json"
+OWN_FOLDERS = (VERSIONS, DATA, INBOX, LEARNING, DAMAGED, SET_ASIDE)
+OWN_FILES = (STORE, LOG, WRITER_LOCK, INBOX_LOCK, TAGS, SKIPPED, VERIFIED, RELEARN_REQUEST)
+"""What is in the folder of a store, and is neither a link nor a pipe or device."""
 BATCH_NAME = r"(\d{8}|[1-9]\d{8,})\.json"
 ENTITY, RELATION = "entity", "relation"
 """The inference tables in `INFERENCE`."""
@@ -72,6 +71,20 @@ SWEEPS = 8
 Read = TypeVar("Read")
 
 
+def require_own(folder: Path) -> None:
+    """RunError if something in the folder of a store points outside or cannot be read."""
+    for name in (*OWN_FOLDERS, *OWN_FILES):
+        path, is_folder = folder / name, name in OWN_FOLDERS
+        if path.is_symlink():
+            raise RunError(
+                f"{path}: a symbolic link, and what is behind it is not of this store; remove the "
+                "link"
+            )
+        if path.exists() and not (path.is_dir() if is_folder else path.is_file()):
+            kind = "folder" if is_folder else "file"
+            raise RunError(f"{path}: not a {kind}; remove what is in its place")
+
+
 class Store:
     """The folder of a living graph. It holds no state but the paths, and what it has verified."""
 
@@ -83,18 +96,14 @@ class Store:
             self._require_store()
             self.format = self._format()
         self._sound: dict[tuple[object, ...], ArrayFile] = {}
+        self._log: log.Log | None = None
 
     def _require_store(self) -> None:
         if not self.folder_of_versions.is_dir():
             raise RunError(
                 f"{self.folder}: not a store: no versions there; make one with `lkge init`"
             )
-        for name in OWN:
-            if (self.folder / name).is_symlink():
-                raise RunError(
-                    f"{self.folder / name}: a symbolic link, and what is behind it is not of this "
-                    "store; remove the link"
-                )
+        require_own(self.folder)
 
     @classmethod
     def create(
@@ -159,6 +168,17 @@ class Store:
     def options(self) -> Options:
         """The options that the store was made with."""
         return self._root().options
+
+    def keeps_known(self, record: VersionRecord) -> bool:
+        """Whether known facts are stored. If `store.json` is damaged, what a version says of it,
+        and a DamageWarning."""
+        try:
+            return self.options.known
+        except NewerFormat:
+            raise
+        except RunError as error:
+            warnings.warn(str(error), DamageWarning, stacklevel=4)
+            return record.known_facts > 0 or record.entities == 0
 
     def write_root(self, config: Mapping[str, Any], options: Options) -> None:
         """Write `store.json`."""
@@ -233,7 +253,8 @@ class Store:
         if self.is_old:
             return old_format.read_manifest(self.manifest_file(manifest.version))[1]
         later = self.format.writer > records.FORMAT
-        return log.Log(self.log_file, manifest.log, with_unknown=later)
+        self._log = log.Log(self.log_file, manifest.log, with_unknown=later, before=self._log)
+        return self._log
 
     def path_of(self, file: File) -> Path:
         """Where a file of a version is."""

@@ -25,7 +25,7 @@ BAR_WIDTH = 40
 ROWS_WHILE_LEARNING = 10
 BOLD_COLUMNS = ("MRR paper", "MRR current")
 
-COMPILING = "Loading the kernels. They are compiled once on a machine, in about half a minute."
+COMPILING = "The kernels are compiled, once on a machine: about half a minute."
 WAITING = "Waiting for the consolidation of the graph by {holder}."
 
 

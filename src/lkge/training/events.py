@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,8 @@ from lkge.data.documents import json_text
 
 @dataclass(frozen=True)
 class Compiling:
-    """The kernels are loaded; they are compiled if they are not cached, in about half a minute."""
+    """The kernels are compiled, in about half a minute; where they are cached there is no such
+    event."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,31 @@ Listener = Callable[[Event], None]
 
 def ignore(event: Event) -> None:
     """A listener that does nothing."""
+
+
+def by_default(event: Event) -> None:
+    """Stands for the listener that `heard` chooses."""
+
+
+@contextmanager
+def heard(listener: Listener, patience: int | None = None) -> Iterator[Listener]:
+    """The listener; for `by_default` one that shows progress in a terminal or a notebook, and
+    nothing elsewhere."""
+    if listener is not by_default:
+        yield listener
+        return
+    from rich.console import Console
+
+    screen = Console(stderr=True)
+    if screen.is_jupyter:
+        screen = Console()
+    elif not screen.is_terminal:
+        yield ignore
+        return
+    from lkge.training.display import shown
+
+    with shown(screen, patience) as progress:
+        yield progress
 
 
 class JsonlLog:

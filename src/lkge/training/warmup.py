@@ -3,6 +3,8 @@
 from functools import cache
 
 import numpy as np
+from numba.core.event import Event, install_listener
+from numba.core.event import Listener as NumbaListener
 
 from lkge.backends import backend_for
 from lkge.config import RunConfig
@@ -12,18 +14,37 @@ from lkge.data.vocabulary import Vocabulary
 from lkge.training.events import Compiling, Listener, ignore
 from lkge.training.loop import Loop
 
+COMPILE = "numba:compile"
+"""The event of numba when a kernel is compiled, and not when it is loaded."""
 KERNEL_SETTINGS = ("score", "loss", "optimizer", "relation_prediction_weight")
 """Settings that decide which kernels a run uses."""
 
 
 def warm_up(config: RunConfig, listener: Listener) -> None:
     """Train two tiny snapshots with LKGE, which uses every kernel of its score, loss and optimizer,
-    and with the method itself, which may have kernels of its own."""
+    and with the method itself, which may have kernels of its own. `listener` hears of it if one is
+    compiled."""
     if not backend_for(config.training.backend, config.training.device).fused:
         return
-    listener(Compiling())
-    for method in sorted({"lkge", config.method.name}):
-        _learn_tiny(method, tuple(config.get(name) for name in KERNEL_SETTINGS))
+    with install_listener(COMPILE, _Compilation(listener)):
+        for method in sorted({"lkge", config.method.name}):
+            _learn_tiny(method, tuple(config.get(name) for name in KERNEL_SETTINGS))
+
+
+class _Compilation(NumbaListener):  # type: ignore[misc]
+    """Passes one event on when the first kernel is compiled; those in the cache are loaded."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener, self._begun = listener, False
+
+    def on_start(self, event: Event) -> None:
+        """A compilation begins."""
+        if not self._begun:
+            self._begun = True
+            self._listener(Compiling())
+
+    def on_end(self, event: Event) -> None:
+        """A compilation ends."""
 
 
 @cache

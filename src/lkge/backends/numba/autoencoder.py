@@ -25,8 +25,9 @@ from lkge.backends.numba.distance import dot
 from lkge.backends.numba.jit import Buffered, parallel
 from lkge.backends.numba.updates import add_distinct
 from lkge.backends.torch_autoencoder import Autoencoder
+from lkge.data.array_types import Floats, Ints, Places
 from lkge.data.snapshots import Facts
-from lkge.models.parameters import Floats, Gradient, Ints, Parameters, Places
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import Score
 
 

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from lkge.backends.numba import counting, distance, ranking, updates
 from lkge.backends.torch_backend import ADAGRAD_EPSILON, EPSILON, Counts, TorchBackend
-from lkge.models.parameters import Floats, Gradient, RowGradient
+from lkge.data.array_types import Floats
+from lkge.models.parameters import Gradient, RowGradient
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import RotatE, Score, TransE, TransEL2
 

@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from lkge.backends.numba.jit import inlined
-from lkge.models.parameters import Bytes, Ints
+from lkge.data.array_types import Bytes, Ints
 
 LANES = 32
 """Rows of bytes are padded to a multiple of this."""

@@ -15,7 +15,7 @@ import numba
 import torch
 from torch import Tensor
 
-from lkge.models.parameters import Floats
+from lkge.data.array_types import Floats
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

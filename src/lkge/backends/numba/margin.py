@@ -18,8 +18,9 @@ from lkge.backends.numba.distance import dot, l1
 from lkge.backends.numba.jit import Buffered, inlined, parallel, serial
 from lkge.backends.numba.updates import grouped
 from lkge.backends.torch_losses import MarginLoss
+from lkge.data.array_types import Bytes, Flags, Floats, Ints, Places
 from lkge.data.batches import Batch
-from lkge.models.parameters import Bytes, Flags, Floats, Gradient, Ints, Parameters, Places
+from lkge.models.parameters import Gradient, Parameters
 
 EPSILON = np.float32(1e-12)
 SUBJECT, OBJECT, CORRUPTION = 0, 1, 2

@@ -17,7 +17,7 @@ from numba import prange
 from lkge.backends.numba.byte_distance import LANES, ROWS, STRIP, byte_distances, count_below
 from lkge.backends.numba.distance import l1
 from lkge.backends.numba.jit import inlined, parallel, rough
-from lkge.models.parameters import Bytes, Floats, Ints, Places
+from lkge.data.array_types import Bytes, Floats, Ints, Places
 from lkge.models.queries import Candidates
 
 ROUNDING = np.float32(1e-5)

@@ -27,9 +27,10 @@ from lkge.backends.numba.jit import Buffered, parallel, serial
 from lkge.backends.numba.softmax import QueryGradient
 from lkge.backends.numba.updates import add_scattered, grouped
 from lkge.backends.torch_losses import SampledSoftmaxLoss
+from lkge.data.array_types import Bytes, Floats, Ints
 from lkge.data.batches import Batch
 from lkge.models.losses import log_weights
-from lkge.models.parameters import Bytes, Floats, Gradient, Ints, Parameters
+from lkge.models.parameters import Gradient, Parameters
 from lkge.models.scores import Bilinear
 
 BLOCK_BYTES = 4 << 20

@@ -8,7 +8,8 @@ from torch import Tensor
 from lkge.backends.numba.distance import dot
 from lkge.backends.numba.jit import parallel, serial
 from lkge.backends.torch_losses import RowPenalty
-from lkge.models.parameters import Bytes, Doubles, Floats, Ints, Places, RowGradient
+from lkge.data.array_types import Bytes, Doubles, Floats, Ints, Places
+from lkge.models.parameters import RowGradient
 
 
 @parallel

@@ -24,6 +24,14 @@ async function answer(path, options) {
 export const get = (path, parameters = {}, signal = undefined) =>
   answer(`${path}?${new URLSearchParams(parameters)}`, { signal });
 
+/** Send the content of a file; what to do with it is in the parameters. */
+export const postFile = (path, parameters, content, token = "") =>
+  answer(`${path}?${new URLSearchParams(parameters)}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/octet-stream", ...(token && { Authorization: `Bearer ${token}` }) },
+    body: content,
+  });
+
 export const post = (path, body, token = "") =>
   answer(path, {
     method: "POST",

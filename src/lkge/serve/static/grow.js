@@ -1,6 +1,6 @@
 /** New facts, and how their learning goes. */
 
-import { get, post } from "./api.js";
+import { get, postFile } from "./api.js";
 import { byId, count, el } from "./dom.js";
 import { on, emit } from "./state.js";
 
@@ -22,22 +22,66 @@ function say(text, kind = "") {
   result.textContent = text;
 }
 
-async function send() {
-  const button = form.querySelector("button");
+const FORMATS = { txt: "tsv", ndjson: "jsonl", owl: "rdf" };
+
+/** What is to be sent as the body of a request, and its parameters: the chosen file, or the lines. */
+function given() {
+  const [file] = byId("facts-file").files;
+  const columns = byId("facts-columns").value.trim();
+  if (file) {
+    const suffix = file.name.split(".").pop().toLowerCase();
+    return { content: file, parameters: { format: FORMATS[suffix] || suffix, ...(columns && { columns }) } };
+  }
+  const facts = factsOf(byId("facts").value);
+  if (!facts.length) throw new Error("Write facts, one a line, or choose a file.");
+  const content = facts.map((fact) => `${JSON.stringify(fact)}\n`).join("");
+  return { content, parameters: { format: "jsonl", columns: "subject=1,relation=2,object=3" } };
+}
+
+function showPreview(found) {
+  const [file] = found.files;
+  const columns = file.columns && Object.entries(file.columns).map(([kind, column]) => `${kind} = ${column}`).join(", ");
+  const news = found.new_facts === null ? count(found.facts, "fact") : `${found.new_facts} new of ${count(found.facts, "fact")}`;
+  const parts = [
+    el("p", {}, `${news}; new entities: ${found.new_entities}; new relations: ${found.new_relations}. Nothing is sent yet.`),
+    columns && file.header.length && el("p", {}, `Columns: ${columns}.`),
+    ...file.warnings.map((warning) => el("p", { class: "bad" }, warning)),
+    el("table", {}, el("tbody", {}, found.sample.map((fact) => el("tr", {}, fact.map((name) => el("td", {}, name)))))),
+    found.num_doubts && el("p", {}, `Doubtful names: ${found.num_doubts}`),
+    found.num_doubts && el("ul", {}, found.doubts.map((doubt) => el("li", {}, `${doubt.name}: ${doubt.reason}`))),
+  ];
+  byId("facts-preview").replaceChildren(...parts.filter(Boolean));
+}
+
+/** Do something with the facts of the form; what goes wrong is said below it. */
+async function withFacts(use) {
+  const buttons = form.querySelectorAll("button");
   try {
-    const facts = factsOf(byId("facts").value);
-    const what = new FormData(form).get("what");
-    button.disabled = true;
+    const facts = given();
+    buttons.forEach((button) => { button.disabled = true; });
     say("Sending…");
-    const job = await post("/facts", { [what]: facts }, byId("token").value);
-    byId("facts").value = "";
-    sent = job.id;
-    say(`Stored on disk as batch ${job.id}; learning starts.`, "good");
+    await use(facts, byId("token").value);
   } catch (error) {
     say(error.message, "bad");
   }
-  button.disabled = false;
+  buttons.forEach((button) => { button.disabled = false; });
 }
+
+const look = () => withFacts(async ({ content, parameters }, token) => {
+  showPreview(await postFile("/facts/preview", parameters, content, token));
+  say("");
+});
+
+const send = () => withFacts(async ({ content, parameters }, token) => {
+  const what = new FormData(form).get("what");
+  const job = await postFile("/facts/file", { ...parameters, retract: what === "retract" }, content, token);
+  byId("facts").value = "";
+  byId("facts-file").value = "";
+  byId("facts-preview").replaceChildren();
+  sent = job.id;
+  const warnings = (job.warnings || []).map((warning) => ` ${warning}.`).join("");
+  say(`Stored on disk as batch ${job.id}; learning starts.${warnings}`, "good");
+});
 
 const STAGES = { starting: "starting", compiling: "compiling the kernels", measuring: "measuring on held-out facts" };
 
@@ -103,6 +147,7 @@ export function begin() {
     event.preventDefault();
     send();
   });
+  byId("facts-look").addEventListener("click", look);
   on("version", (version) => { if (result.className === "good") say(`Version ${version} is active.`, "good"); });
   on("health", (health) => {
     showLive(health);
