@@ -285,10 +285,10 @@ def table(results: dict[str, Result]) -> str:
     lines = [
         "# Crashes, faults, damage and bad input",
         "",
-        "Made by `make torture`. A job that was run with another code says so by its version.",
+        "Made by `make torture`. Each part says which code it ran, and which share of its cases.",
         "",
-        "| part | a case is | cases | problems | code | seconds |",
-        "| --- | --- | ---: | ---: | --- | ---: |",
+        "| part | a case is | cases | share | problems | code | seconds |",
+        "| --- | --- | ---: | ---: | ---: | --- | ---: |",
     ]
     for part, meaning in PARTS.items():
         own = [result for name, result in results.items() if name.split(":")[0] == part]
@@ -296,7 +296,9 @@ def table(results: dict[str, Result]) -> str:
             cases, wrong = sum(r.cases for r in own), sum(len(r.problems) for r in own)
             codes = ", ".join(sorted({r.code for r in own}))
             seconds = sum(r.seconds for r in own)
-            lines.append(f"| {part} | {meaning} | {cases:,} | {wrong} | {codes} | {seconds:,.0f} |")
+            share = f"{min(r.scale for r in own):.1%}"
+            row = part, meaning, f"{cases:,}", share, str(wrong), codes, f"{seconds:,.0f}"
+            lines.append(f"| {' | '.join(row)} |")
     lines += ["", "## By job", "", "| job | cases | problems | |", "| --- | ---: | ---: | --- |"]
     for name, result in sorted(results.items()):
         note = "" if name.startswith("syncs") else " ".join(result.note.split())
@@ -312,5 +314,15 @@ def _syncs(results: dict[str, Result]) -> list[str]:
             for site, is_needed in json.loads(result.note).items():
                 needed.setdefault(site, []).extend([name.split(": ")[1]] * is_needed)
     rows = [f"| {site} | {', '.join(names) or 'none'} |" for site, names in sorted(needed.items())]
-    head = ["## Syncs in the code", "", "| place | operations that go wrong without it |"]
+    explained = (
+        "A place is not needed by an operation that syncs the same folder once more, or that has "
+        "nothing there to lose: a rollback writes no arrays."
+    )
+    head = [
+        "## Syncs in the code",
+        "",
+        explained,
+        "",
+        "| place | operations that go wrong without it |",
+    ]
     return [*head, "| --- | --- |", *rows, ""] if rows else []

@@ -14,44 +14,20 @@ import lkge
 from lkge.errors import LkgeError
 from lkge.serve.errors import HTTPMiddleware
 from lkge.serve.service import Service
-<<<<<<< HEAD
 from lkge.store.labels import stamp_of
-=======
-from lkge.store.labels import LABELS
->>>>>>> h-python
 from lkge.store.reader import Reader
 from lkge.store.records import to_json
 
 PATHS = frozenset({"/predict", "/entities", "/relations", "/neighbourhood", "/map"})
 REVALIDATED = "private, no-cache"
 
-Labels = tuple[int, ...]
 
-<<<<<<< HEAD
 def tag_of(reader: Reader, labels: tuple[int, ...] | None = None) -> str:
     """The ETag of a version: its number, and a digest of its manifest, of this release, and of the
     stamp of the labels."""
     parts = [lkge.__version__, to_json(reader.manifest), *(labels or ())]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
     return f'W/"{reader.version}-{digest[:12]}"'
-=======
-
-def tag_of(reader: Reader, labels: Labels) -> str:
-    """The ETag of a version: its number, and a digest of its manifest, of the state of the labels
-    and of this release."""
-    parts = [lkge.__version__, to_json(reader.manifest), labels]
-    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    return f'W/"{reader.version}-{digest[:12]}"'
-
-
-def labels_of(reader: Reader) -> Labels:
-    """What changes with the file of labels, which belongs to no version."""
-    try:
-        found = (reader.store.folder / LABELS).stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size
->>>>>>> h-python
 
 
 class ConditionalRequests(HTTPMiddleware):
@@ -60,11 +36,7 @@ class ConditionalRequests(HTTPMiddleware):
     def __init__(self, app: ASGIApp, service: Service) -> None:
         super().__init__(app)
         self._service = service
-<<<<<<< HEAD
         self._tag: tuple[tuple[Reader, tuple[int, ...] | None], str] | None = None
-=======
-        self._tag: tuple[Reader, Labels, str] | None = None
->>>>>>> h-python
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET" or scope["path"] not in PATHS:
@@ -87,7 +59,6 @@ class ConditionalRequests(HTTPMiddleware):
         """That of the version before the request: if another is activated meanwhile, the client
         asks again."""
         reader = self._service.reader
-<<<<<<< HEAD
         try:
             current = reader, stamp_of(self._service.store.folder)
         except LkgeError:  # the answer will say so
@@ -95,12 +66,6 @@ class ConditionalRequests(HTTPMiddleware):
         if self._tag is None or self._tag[0] != current:
             self._tag = current, tag_of(*current)
         return self._tag[1]
-=======
-        labels = labels_of(reader)
-        if self._tag is None or self._tag[0] is not reader or self._tag[1] != labels:
-            self._tag = reader, labels, tag_of(reader, labels)
-        return self._tag[2]
->>>>>>> h-python
 
 
 def _tags(header: str) -> set[str]:

@@ -114,7 +114,6 @@ class Store:
             self.format = self._format()
         self._sound: dict[tuple[object, ...], ArrayFile] = {}
         self._log: log.Log | None = None
-        self._log: log.Log | None = None
 
     def _require_store(self) -> None:
         if not self.folder_of_versions.is_dir():
