@@ -18,6 +18,7 @@ from lkge.studies.stream_report import (
     mean_grids,
     plain,
     readme,
+    share_grids,
     stream_grids,
     streams_grid,
     systems_of,
@@ -102,6 +103,16 @@ def test_means_are_over_streams_and_ratios_are_to_at_once() -> None:
         *(("living", "0 %", "0.400"), ("living", "10 %", "0.380"), ("living", "100 %", "0.200")),
     ]
     assert ("at-once", "100 %", "0.300") in shares
+
+
+def test_each_stream_has_its_share_of_learning_at_once() -> None:
+    (grid,) = share_grids(systems_of([*TWO, made("ENTITY", "living", 0.9)], Path()))
+    found = {row[0].text: [cell.text for cell in row[1:]] for row in grid.sections[0]}
+    assert found.keys() == {"brick", "FACT", "mean"}
+    assert found["brick"][-3:] == ["100", "0.300", "75.0 %"]
+    assert found["FACT"][-1] == "50.0 %"
+    assert found["mean"][-1] == "62.5 %"
+    assert share_grids(systems_of(TWO[:2], Path())) == []
 
 
 def test_an_add_that_was_stopped_is_not_counted() -> None:

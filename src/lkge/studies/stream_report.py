@@ -20,6 +20,7 @@ from lkge.studies import stream_figure
 from lkge.studies.stream_results import (
     AT_ONCE,
     GROUPS,
+    LIVING,
     REMOVED,
     SYSTEMS,
     Group,
@@ -139,7 +140,7 @@ def readme(systems: Systems) -> str:
         INTRODUCTION.format(split="validation" if runs[0].run.split == "valid" else "test"),
         provenance_note(run.provenance for run in runs),
         _settings(runs),
-        *(_section(grid) for grid in (streams_grid(systems), *mean_grids(systems))),
+        *map(_section, (*share_grids(systems), streams_grid(systems), *mean_grids(systems))),
         f"![{CAPTION}](figures/{FIGURE}.png)\n\n*{CAPTION}*",
     ]
     for stream, group in systems.items():
@@ -157,6 +158,34 @@ def streams_grid(systems: Systems) -> Grid:
         counts = (facts.first_facts, facts.adds, facts.facts, facts.entities, facts.held_out)
         rows.append((stream, facts.note, *map(text.count, counts)))
     return grid_of("Streams", columns, rows, names=2)
+
+
+def share_grids(systems: Systems) -> list[Grid]:
+    """The MRR of living as a share of that of at-once, at the first and at the last point that both
+    have: a row for each stream, and their mean."""
+    rows, shares = [], []
+    for stream, group in systems.items():
+        living, at_once = group.get(LIVING), group.get(AT_ONCE)
+        if living is None or at_once is None:
+            continue
+        if not (both := sorted({*living.points} & {*at_once.points})):
+            continue
+        adds = both[0], both[-1]
+        shares.append([_ratio(living, at_once, each, "all") for each in adds])
+        cells = [
+            (text.count(each), text.number(living.mrr(each, "all")), _share(share))
+            for each, share in zip(adds, shares[-1], strict=True)
+        ]
+        rows.append((stream, text.count(len(living.runs)), *cells[0], *cells[1]))
+    if len(rows) > 1:
+        first, last = (_share(mean(each)) for each in zip(*shares, strict=True))
+        rows.append(("mean", "", "", "", first, "", "", last))
+    columns = ("Stream", "Seeds", *("Adds", "MRR of living", "of at-once") * 2)
+    return [grid_of("A living graph and learning at once", columns, rows)] if rows else []
+
+
+def _share(ratio: float) -> str:
+    return f"{100 * ratio:.1f} %"
 
 
 def mean_grids(systems: Systems) -> list[Grid]:
