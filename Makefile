@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 DEMO   := runs/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test checks kernels bench clean
+.PHONY: help demo test checks kernels torture bench clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
@@ -29,6 +29,9 @@ checks: $(VENV)/.installed-dev
 
 kernels: $(VENV)/.installed-dev # compile once, not in every test process
 	$(BIN)/python -m lkge.training.warmup
+
+torture: $(VENV)/.installed-dev kernels ## set up, then all tests against crashes, faults, damage and bad input, for hours; SCALE=0.1 for a tenth of the cases
+	$(BIN)/python -m tests.torture --jobs 2 --scale $(or $(SCALE),1)
 
 bench: $(VENV)/.installed-benchmarks ## set up, then measure speed side by side; DATA=dataset.zip for the paper's graph
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))

@@ -180,6 +180,9 @@ WRONG: dict[str, tuple[Callable[[lkge.LivingGraph], object], str]] = {
     "a pair to learn": (lambda kg: kg.add([(CITY, LIES_IN)]), "is not a fact"),  # type: ignore[list-item]
     "a name that is a number": (lambda kg: kg.similar(3), "3 is not a name"),  # type: ignore[arg-type]
     "no relation": (lambda kg: kg.predict(subject=CITY, relation=None), "None is not a name"),  # type: ignore[arg-type]
+    "a number in place of facts": (lambda kg: kg.add(3), "3 has no facts"),
+    "a number in place of a dataset": (lambda _: lkge.load(3), "3 has no facts"),
+    "a number in place of a folder": (lambda _: lkge.open(3), "3 is not the path"),  # type: ignore[arg-type]
     "one name": (lambda kg: kg.edit(rename="ab"), "must be two names"),  # type: ignore[arg-type]
     "a name in place of a graph": (lambda _: lkge.run("brick"), "'brick' is not a growing graph"),  # type: ignore[arg-type]
     "a living graph in place of a growing one": (lkge.run, "is not a growing graph"),  # type: ignore[dict-item]

@@ -7,6 +7,7 @@ kg.predict(subject="Ada", relation="knows", k=5)
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ def open(
 ) -> LivingGraph:
     """The living graph in `folder`, at a version, a number or a tag; default: the newest
     complete one."""
+    if not isinstance(folder, (str, PathLike)):
+        raise SettingsError(f"folder = {folder!r} is not the path of a graph")
     return LivingGraph(folder, version, store_config)
 
 

@@ -374,3 +374,34 @@ def test_a_backup_that_is_cut_short_is_the_one_before(
     assert open_reader(target).version == 9
     assert check(lkge.open(target).store) == []
     note_verified(target, None)
+
+
+def test_a_graph_that_another_process_compacts_goes_on(graph: LivingGraph) -> None:
+    assert opened(graph.store.folder).compact()
+    assert not graph.refresh(), "the version is the same"
+    assert opened(graph.store.folder).compact() == []
+    graph.add(bridge(40, 44, 1), valid=0)
+    other = opened(graph.store.folder)
+    other.add(bridge(44, 48, 1), valid=0)
+    other.compact()
+    graph.add(bridge(48, 52, 1), valid=0)
+    assert graph.check() == []
+    assert opened(graph.store.folder).version == graph.version == other.version + 1
+
+
+def test_a_rollback_follows_a_compaction_by_another_process(graph: LivingGraph) -> None:
+    opened(graph.store.folder).compact()
+    graph.rollback(4)
+    graph.configure({"patience": 3})
+    assert graph.check() == []
+
+
+def test_while_the_verified_version_is_not_known_none_is_removed(graph: LivingGraph) -> None:
+    graph.check()
+    before = graph.store.versions()
+    (graph.store.folder / "verified.json").write_bytes(b"rot")
+    graph.keep(2)
+    assert graph.store.versions() == before
+    graph.check()
+    graph.keep(2)
+    assert len(graph.store.versions()) == 2

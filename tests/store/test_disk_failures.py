@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -25,6 +26,9 @@ from tests.store.made import (
 from lkge.errors import RunError
 from lkge.store import inbox
 from lkge.store.checking import check
+from lkge.store.graph import LivingGraph
+from lkge.store.queue import damaged_batches
+from lkge.store.reader import open_reader
 from lkge.store.versions import Store
 
 DISKS = pytest.mark.parametrize("make_disk", [FullDisk, DeadDisk])
@@ -203,3 +207,66 @@ def test_what_goes_is_gone_for_good_only_after_the_new_version_is_there(
     assert gone[0] == "000001.json", "a manifest goes before the files that it names"
     assert len(gone) > 5
     assert acts.index("published") < acts.index("000001.json")
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_is_no_damage_does_not_pass_for_it(
+    original: Store, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """A file that cannot be opened now may be sound: no older version answers, no batch goes."""
+    newest, waits = original.path_of(original.manifest(2).files["model"][0]), original.batch_file(3)
+    assert original.batch_numbers() == [3]
+    really = os.open
+
+    def refusing(path: str, *rest: Any, **options: Any) -> int:
+        if Path(path) in (newest, waits):
+            raise OSError(error, os.strerror(error), str(path))
+        return really(path, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refusing)
+        for work in (open_reader, lambda folder: check(Store(folder))):
+            with pytest.raises(RunError, match=f"{newest}: .*; "):
+                work(original.folder)
+        with pytest.raises(RunError, match=f"{waits}: .*; "):
+            damaged_batches(original)
+    assert original.newest() == 2
+    assert check(original) == []
+
+
+def test_a_batch_is_not_set_aside_for_an_error_of_the_disk(
+    original: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, waits = os.open, original.batch_file(3)
+
+    def refusing(path: str, *rest: Any, **options: Any) -> int:
+        if Path(path) == waits:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return really(path, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refusing)
+        with pytest.raises(RunError, match="the disk may fail"):
+            damaged_batches(original)
+    assert damaged_batches(original) == {}
+
+
+@pytest.mark.parametrize("name", ["versions", "tags.json", "skipped.json", "set_aside"])
+def test_a_stat_that_fails_is_one_line_with_a_remedy(
+    original: Store, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    really, path = os.stat, original.folder / name
+
+    def refusing(asked: Any, *rest: Any, **options: Any) -> os.stat_result:
+        if asked == path or str(asked) == str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return really(asked, *rest, **options)
+
+    monkeypatch.setattr(os, "stat", refusing)
+
+    def all_of_it() -> None:
+        graph = LivingGraph(original.folder)
+        _ = graph.tags, graph.queue(), graph.add(facts_of(9))
+
+    with pytest.raises(RunError, match=f"{path}: .*Input/output error; the disk may fail"):
+        all_of_it()

@@ -216,3 +216,11 @@ def test_a_writer_beside_those_who_accept_loses_nothing(store: Store) -> None:
     assert learned == list(range(1, BATCHES + 1))
     assert store.manifest(store.newest()).last_batch == BATCHES
     assert bytes_of(store.inbox) == {}
+
+
+@pytest.mark.parametrize("facts", [5, 1.5, True, [1], [[1, 2, 3]], ["abc"], "abc", None])
+def test_a_batch_of_something_else_is_damaged(store: Store, facts: Any) -> None:
+    path = store.batch_file(accept(store, [("a", "r", "b")]).number)
+    write_checked_json(path, {**read_checked_json(path), "added": facts})
+    with pytest.raises(DamagedFile, match="damaged"):
+        waiting(store)

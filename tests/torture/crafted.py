@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.torture.inputs import Source, changed_tree
+from tests.torture.operations import TINY
 
 from lkge.data.checked_json import CHECKSUM, _digest, write_checked_json
 from lkge.living import init
@@ -29,7 +30,7 @@ LARGE = 10**12
 
 def make_store(folder: Path) -> None:
     """Versions of several kinds, tags, notes, batches that wait or are set aside, a checkpoint."""
-    graph = init(folder, dim=4, max_epochs=3, batch_size=32, backend="torch")
+    graph = init(folder, **TINY | {"max_epochs": 3})
     graph.store_config = StoreConfig(deltas_from_bytes=0)
     graph.add(FACTS)
     graph.add([("n1", "r0", "new")], retract=FACTS[:2])

@@ -5,17 +5,15 @@ python -m tests.torture crash
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from tests.torture.disk import Disk, Tree, digest_of, tree_of, write_tree
 from tests.torture.filesystem import Recorder, watched
-from tests.torture.operations import Expected, Operation, beginning, place_in, problem_of
+from tests.torture.judging import Judge, alike
+from tests.torture.operations import Expected, Operation, beginning, place_in
 
 
 @dataclass
@@ -26,7 +24,7 @@ class Recording:
     disk: Disk
     acknowledged: int
     """From this change on, what the operation does must not be lost."""
-    expected: Expected
+    judge: Judge
     scratch: Path
 
     @classmethod
@@ -36,13 +34,14 @@ class Recording:
         start, recorder = beginning(operation.begin).tree, Recorder()
         root = write_tree(start, scratch / "root")
         moments: list[int] = []
-        with watched(root, recorder):
+        with alike(), watched(root, recorder):
             operation.run(place_in(root), lambda: moments.append(len(recorder.calls)))
         disk = Disk.of(root, start, recorder.calls)
         assert disk.end() == tree_of(root), "something changed the disk unseen"
         calls = recorder.calls[: moments[0]] if moments else recorder.calls
         acknowledged = len(Disk.of(root, start, calls).changes)
-        return cls(operation, disk, acknowledged, expected, scratch / "work")
+        judge = Judge(operation, expected)
+        return cls(operation, disk, acknowledged, judge, scratch / "work")
 
     @property
     def end(self) -> int:
@@ -52,17 +51,7 @@ class Recording:
     def problem(self, tree: Tree, moment: int) -> str | None:
         """What is wrong with a state of the disk at a moment."""
         root = write_tree(tree, self.scratch)
-        acknowledged = moment >= self.acknowledged
-        with without_waiting_for_the_disk():
-            return problem_of(self.operation, place_in(root), self.expected, acknowledged)
-
-
-@contextmanager
-def without_waiting_for_the_disk() -> Iterator[None]:
-    """Within the block a sync does nothing: where nothing more is lost, that saves time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
+        return self.judge.problem(place_in(root), moment >= self.acknowledged)
 
 
 @dataclass
@@ -75,10 +64,10 @@ class Found:
 
 def crash(recording: Recording, limit: int, seed: int = 0, most: int | None = None) -> Found:
     """Look at the states before each change, `limit` of each or a few more; in all at most
-    `most`, chosen at random."""
+    `most`, in a random order."""
     chosen = list(_states(recording, limit, random.Random(seed)))
-    if most is not None and len(chosen) > most:
-        chosen = random.Random(seed).sample(chosen, most)
+    random.Random(seed).shuffle(chosen)
+    chosen = chosen[:most]
     found = Found()
     for tree, moment in chosen:
         found.states += 1

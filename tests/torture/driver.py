@@ -3,7 +3,8 @@
     python -m tests.torture [--part PART] [--scale 0.1] [--jobs 2] [--again]
 
 The result of each job is kept in `results/torture.json`, with the code that it ran; a job that has
-a result of the same code is not run again. `results/torture.md` is written from it.
+a result of the same code with as many cases is not run again. `results/torture.md` is written from
+it, and so are the numbers of cases in `docs/promises.md`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,17 +32,20 @@ from lkge.provenance import code_of, provenance
 CHECKOUT = Path(__file__).parents[2]
 RESULTS = CHECKOUT / "results" / "torture.json"
 TABLE = RESULTS.with_suffix(".md")
+PROMISES = CHECKOUT / "docs" / "promises.md"
+CITED = re.compile(r"[\d,]+ \(\[(\w+)\]\(\.\./results/torture\.md\)\)")
+"""A number of cases in the promises, and its part."""
 ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 SHOWN = 20
 """Problems of a job that are shown and kept, at most."""
 
-STATES, STATES_OF_A_MOMENT = 2000, 64
+STATES, STATES_OF_A_MOMENT, ENDS = 2000, 64, 250
 HISTORIES, STEPS, SEEDS = 100, 25, 8
 KILLS = {"add": 250, "learn waiting": 100, "relearn": 100, "consolidate": 100}
 PARSED, CRAFTED, REQUESTS = 1_000_000, 10_000, 2000
 
 PARTS = {
-    "crash": "The power is cut: states of the disk, after each the next add",
+    "crash": "The power is cut: states of the disk that are opened, queried and verified",
     "syncs": "A sync is taken out of the code: states until one is found that is wrong",
     "faults": "One call to the file system fails (ENOSPC, EIO, EINTR, EMFILE, ENOLCK)",
     "machine": "Random histories beside plain Python sets: steps",
@@ -60,6 +65,7 @@ class Result:
     problems: list[str]
     note: str = ""
     seconds: float = 0.0
+    scale: float = 0.0
     code: str = ""
     date: str = ""
 
@@ -72,8 +78,10 @@ def crash_job(name: str, scale: float, scratch: Path) -> Result:
     from tests.torture.crash import Recording, crash
 
     recording = Recording.of(_operation(name), scratch)
+    recording.judge.most_ends = max(5, round(scale * ENDS))
     found = crash(recording, STATES_OF_A_MOMENT, seed=1, most=max(20, round(scale * STATES)))
-    return Result(found.states, found.problems, f"{recording.end} changes of the disk")
+    ends = f"{recording.judge.ends:,} of them went on to the next add"
+    return Result(found.states, found.problems, f"{recording.end} changes of the disk; {ends}")
 
 
 def syncs_job(name: str, scale: float, scratch: Path) -> Result:
@@ -112,7 +120,7 @@ def machine_job(seed: int, scale: float, scratch: Path) -> Result:
             super().check_invariants(*args, **options)
 
     wanted = settings(
-        max_examples=max(3, round(scale * HISTORIES)),
+        max_examples=max(1, round(scale * HISTORIES)),
         stateful_step_count=STEPS,
         deadline=None,
         database=None,
@@ -202,18 +210,22 @@ def main() -> int:
     given = parser.parse_args()
     os.environ |= ONE_THREAD
     code = code_of(provenance())
-    results = {name: Result(**tree) for name, tree in _read().items()}
+    results = read_results()
     names = [name for name in jobs() if given.part in (None, name.split(":")[0])]
     if not given.again:
-        done = {name for name in names if name in results and results[name].code == code}
+        done = {
+            name
+            for name in names
+            if name in results and results[name].code == code and results[name].scale >= given.scale
+        }
         print(f"{len(done)} of {len(names)} jobs have a result of {code}")
         names = [name for name in names if name not in done]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.jobs, context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(given.jobs, context) as pool:
         waiting = {pool.submit(run, name, given.scale): name for name in names}
         for number, future in enumerate(as_completed(waiting), 1):
             name, result = waiting[future], future.result()
-            result.code = code
+            result.code, result.scale = code, given.scale
             results[name] = result
             _write(results)
             wrong = f", {len(result.problems)} PROBLEMS" if result.problems else ""
@@ -239,8 +251,10 @@ def _process(module: str, *words: str, **environment: str) -> subprocess.Complet
     )
 
 
-def _read() -> dict[str, Any]:
-    return dict(json.loads(RESULTS.read_text("utf-8"))) if RESULTS.exists() else {}
+def read_results() -> dict[str, Result]:
+    """The results of all jobs that were run."""
+    trees = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    return {name: Result(**tree) for name, tree in trees.items()}
 
 
 def _write(results: dict[str, Result]) -> None:
@@ -249,6 +263,21 @@ def _write(results: dict[str, Result]) -> None:
     trees = {name: asdict(results[name]) for name in sorted(results)}
     write_text_atomically(RESULTS, json.dumps(trees, indent=1) + "\n")
     write_text_atomically(TABLE, table(results))
+    write_text_atomically(PROMISES, with_numbers(PROMISES.read_text("utf-8"), results))
+
+
+def with_numbers(promises: str, results: dict[str, Result]) -> str:
+    """The page of promises with the number of cases of each part that it cites."""
+
+    def number(found: re.Match[str]) -> str:
+        return f"{cases_of(found[1], results):,} ([{found[1]}](../results/torture.md))"
+
+    return CITED.sub(number, promises)
+
+
+def cases_of(part: str, results: dict[str, Result]) -> int:
+    """The number of cases of all jobs of a part."""
+    return sum(result.cases for name, result in results.items() if name.split(":")[0] == part)
 
 
 def table(results: dict[str, Result]) -> str:

@@ -10,10 +10,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.torture.crash import without_waiting_for_the_disk
 from tests.torture.disk import write_tree
 from tests.torture.filesystem import Watcher, watched
-from tests.torture.operations import Expected, Operation, beginning, place_in, problem_of
+from tests.torture.judging import Judge, alike
+from tests.torture.operations import Expected, Operation, beginning, place_in
 
 from lkge.errors import LkgeError
 
@@ -90,7 +90,7 @@ class Faulty:
 
     operation: Operation
     faults: list[Fault]
-    expected: Expected
+    judge: Judge
     scratch: Path
 
     @classmethod
@@ -98,7 +98,7 @@ class Faulty:
         """Do it once without a fault, and count its calls."""
         expected, counting = Expected.of(operation, scratch / "expected"), Counting()
         root = write_tree(beginning(operation.begin).tree, scratch / "root")
-        with watched(root, counting):
+        with alike(), watched(root, counting):
             operation.run(place_in(root), lambda: None)
         faults = [
             Fault(number, name, error)
@@ -106,23 +106,22 @@ class Faulty:
             for error, names in FAULTS.items()
             if name in names
         ]
-        return cls(operation, faults, expected, scratch / "work")
+        return cls(operation, faults, Judge(operation, expected), scratch / "work")
 
     def problem(self, fault: Fault) -> str | None:
         """What is wrong when this fault happens."""
         root = write_tree(beginning(self.operation.begin).tree, self.scratch)
         place, watcher, acknowledged = place_in(root), Failing(fault.number, fault.error), []
-        with without_waiting_for_the_disk():
-            try:
-                with watched(root, watcher):
-                    self.operation.run(place, lambda: acknowledged.append(True))
-                acknowledged.append(True)
-            except LkgeError as error:
-                if complaint := _unhelpful(str(error), root):
-                    return f"{fault} ({watcher.call}): {complaint}"
-            except Exception as error:
-                return f"{fault} ({watcher.call}): {type(error).__name__}: {error}"
-            problem = problem_of(self.operation, place, self.expected, bool(acknowledged))
+        try:
+            with alike(), watched(root, watcher):
+                self.operation.run(place, lambda: acknowledged.append(True))
+            acknowledged.append(True)
+        except LkgeError as error:
+            if complaint := _unhelpful(str(error), root):
+                return f"{fault} ({watcher.call}): {complaint}"
+        except Exception as error:
+            return f"{fault} ({watcher.call}): {type(error).__name__}: {error}"
+        problem = self.judge.problem(place, bool(acknowledged))
         return problem and f"{fault} ({watcher.call}): {problem}"
 
 

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from tests.torture.crash import without_waiting_for_the_disk
 from tests.torture.disk import write_tree
+from tests.torture.judging import Judge, alike
 from tests.torture.operations import (
     OPERATIONS,
     Expected,
@@ -26,7 +26,6 @@ from tests.torture.operations import (
     Place,
     beginning,
     place_in,
-    problem_of,
 )
 
 ACKNOWLEDGED, ENDED = b"A", b"E"
@@ -46,10 +45,12 @@ class Killed:
 def kill_many(operation: Operation, rounds: int, seed: int, scratch: Path) -> Killed:
     """Start the operation and kill it, many times."""
     chance, found = random.Random(seed), Killed()
-    expected, start = Expected.of(operation, scratch / "expected"), beginning(operation.begin)
+    start = beginning(operation.begin)
+    judge = Judge(operation, Expected.of(operation, scratch / "expected"))
     place = place_in(write_tree(start.tree, scratch / "timed"))
     begun = time.perf_counter()
-    operation.run(place, lambda: None)
+    with alike():
+        operation.run(place, lambda: None)
     duration = time.perf_counter() - begun
     for _ in range(rounds):
         place = place_in(write_tree(start.tree, scratch / "work"))
@@ -57,9 +58,8 @@ def kill_many(operation: Operation, rounds: int, seed: int, scratch: Path) -> Ki
         found.rounds += 1
         found.killed += ENDED not in told
         found.acknowledged += told == ACKNOWLEDGED
-        with without_waiting_for_the_disk():
-            if problem := problem_of(operation, place, expected, bool(told)):
-                found.problems.append(f"{operation.name}, killed after {told!r}: {problem}")
+        if problem := judge.problem(place, bool(told)):
+            found.problems.append(f"{operation.name}, killed after {told!r}: {problem}")
     return found
 
 
@@ -69,7 +69,8 @@ def killed_after(operation: Operation, place: Place, seconds: float) -> bytes:
     child = os.fork()
     if not child:
         try:
-            operation.run(place, lambda: os.write(telling, ACKNOWLEDGED) and None)
+            with alike():
+                operation.run(place, lambda: os.write(telling, ACKNOWLEDGED) and None)
             os.write(telling, ENDED)
         finally:
             os._exit(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,13 +16,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.torture.faults import Dead, PowerCut
 from tests.torture.filesystem import watched
-from tests.torture.operations import TINY, Answers, at_start, known_facts, opened, repaired
+from tests.torture.operations import (
+    GOLDEN,
+    NEVER_COMPACTED,
+    OFTEN,
+    TINY,
+    Answers,
+    at_start,
+    known_facts,
+    migrate,
+    opened,
+    repaired,
+)
 
 import lkge
 from lkge.data.formats import Triple
 from lkge.errors import LkgeError
+from lkge.store.backup import backup
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept
+from lkge.store.records import StoreConfig
 from lkge.training.events import Event
 
 ENTITIES = [f"e{number}" for number in range(6)]
@@ -73,13 +87,12 @@ class History(RuleBasedStateMachine):
     def begin(self) -> None:
         self.scratch = tempfile.TemporaryDirectory()
         self.folder = Path(self.scratch.name) / "KG"
-        lkge.init(self.folder, **TINY)
-        self.graph = opened(self.folder)
+        self.graph = lkge.init(self.folder, store_config=NEVER_COMPACTED, **TINY)
         self.contents = [Plain()]
         self.tags: dict[str, int] = {}
         self.keep = TINY["keep"]
         self.on_disk = {0}
-        self.waits: list[list[Triple]] = []
+        self.aside: dict[int, list[Triple]] = {}
         self.readers: list[tuple[LivingGraph, Answers]] = []
 
     @property
@@ -90,7 +103,7 @@ class History(RuleBasedStateMachine):
 
     @rule(facts=st.lists(FACTS, min_size=1, max_size=4), kill=KILLS)
     def add(self, facts: list[Triple], kill: int | None) -> None:
-        new = self.now.with_facts(facts) if set(facts) - self.now.facts else None
+        new = self.after(facts)
         self.do(lambda graph, tell: graph.add(facts, valid=0.3, listener=tell), new, kill)
 
     @precondition(lambda self: self.now.facts)
@@ -134,14 +147,73 @@ class History(RuleBasedStateMachine):
     def accept_and_learn(self, facts: list[Triple], kill: int | None) -> None:
         """As the service does; the learner may be killed, the facts are accepted."""
         accept(self.graph.store, facts)
-        new = self.now.with_facts(facts) if set(facts) - self.now.facts else None
-        self.do(lambda graph, _: graph.learn_waiting(), new, kill, accepted=True)
+        self.do(lambda graph, _: graph.learn_waiting(), self.after(facts), kill, accepted=True)
+
+    @rule(facts=st.lists(FACTS, min_size=1, max_size=2), kill=KILLS)
+    def set_aside(self, facts: list[Triple], kill: int | None) -> None:
+        """A batch is kept and does not wait; if that is killed, it may be learned instead."""
+        number = accept(self.graph.store, facts).number
+        new = self.after(facts)
+        work = lambda graph, _: graph.set_aside(number)  # noqa: E731
+        happened = self.do(work, new, kill, needed=False)
+        is_aside = number in self.numbers_aside()
+        assert is_aside != happened or (new is None and kill is not None)
+        if is_aside:
+            self.aside[number] = facts
+
+    @precondition(lambda self: self.aside)
+    @rule(data=st.data(), kill=KILLS)
+    def restore(self, data: st.DataObject, kill: int | None) -> None:
+        """A batch waits again, and is learned."""
+        number = data.draw(st.sampled_from(sorted(self.aside)))
+        new = self.after(self.aside[number])
+        work = lambda graph, _: (graph.restore(number), graph.learn_waiting())  # noqa: E731
+        happened = self.do(work, new, kill)
+        is_aside = number in self.numbers_aside()
+        assert is_aside or happened or new is None, "what was set aside is lost"
+        assert not is_aside or kill is not None
+        if not is_aside:
+            del self.aside[number]
 
     # What does not
 
     @rule(kill=KILLS)
     def consolidate(self, kill: int | None) -> None:
         self.do(lambda graph, _: graph.consolidate(), None, kill)
+
+    @rule(kill=KILLS)
+    def compact(self, kill: int | None) -> None:
+        """By another process: the open graph does not know of it."""
+        self.do(lambda _, __: opened(self.folder).compact(), None, kill)
+
+    @rule(config=st.sampled_from([OFTEN, NEVER_COMPACTED]))
+    def open_again(self, config: StoreConfig) -> None:
+        self.graph = lkge.open(self.folder, store_config=config)
+
+    @rule(kill=KILLS)
+    def back_up(self, kill: int | None) -> None:
+        """Killed, the copy is the one before or none; then it is made whole."""
+        copy = Path(self.scratch.name) / "copy"
+        with suppress(PowerCut), watched(copy, Dead(400_000 if kill is None else kill)):
+            backup(self.graph.store, copy)
+        if (copy / "log.jsonl").exists():
+            assert lkge.open(copy).check() == []
+        backup(self.graph.store, copy)
+        assert lkge.open(copy).check() == []
+        assert content_of(lkge.open(copy)) == self.now
+
+    @rule(kill=KILLS)
+    def migrate(self, kill: int | None) -> None:
+        """An old graph beside this one; killed, it is migrated again."""
+        old = shutil.copytree(GOLDEN / "store-2", Path(self.scratch.name) / "old")
+        before = content_of(lkge.open(old))
+        with suppress(PowerCut), watched(old, Dead(400_000 if kill is None else kill)):
+            migrate(old)
+        assert content_of(lkge.open(old)) == before
+        migrate(old)
+        assert lkge.open(old).check() == []
+        assert content_of(lkge.open(old)) == before
+        shutil.rmtree(old)
 
     @precondition(lambda self: self.now.facts)
     @rule(kill=KILLS)
@@ -158,11 +230,9 @@ class History(RuleBasedStateMachine):
             tags = {**self.tags, name: version}
             self.do(lambda graph, _: graph.tag(name, version), None, kill, tags=tags)
 
-    @rule(number=st.integers(2, 4))
-    def keep_versions(self, number: int) -> None:
-        self.graph.keep(number)
-        self.keep = number
-        self.prune()
+    @rule(number=st.integers(2, 4), kill=KILLS)
+    def keep_versions(self, number: int, kill: int | None) -> None:
+        self.do(lambda graph, _: graph.keep(number), None, kill, keep=number)
 
     @precondition(lambda self: self.now.facts)
     @rule(data=st.data())
@@ -225,10 +295,14 @@ class History(RuleBasedStateMachine):
         kill: int | None,
         *,
         tags: dict[str, int] | None = None,
+        keep: int | None = None,
         accepted: bool = False,
-    ) -> None:
-        """Do something that leads to a version of this content, if any, and to these tags. If it is
-        killed, what is left is learned; then it has happened or not, as a whole."""
+        needed: bool = True,
+    ) -> bool:
+        """Do something that leads to a version of this content, if any, to these tags, and to so
+        many versions that are kept. If it is killed, what is left is learned; then it has happened
+        or not, as a whole. Whether the version has come; `needed`: whether it must unless it was
+        killed."""
         acknowledged = [True] if accepted else []
         tell = at_start(lambda: acknowledged.append(True))
         tags = self.tags if tags is None else tags
@@ -241,14 +315,24 @@ class History(RuleBasedStateMachine):
             self.graph = opened(self.folder)
             self.graph.learn_waiting()
         happened = self.take_versions(content)
-        if content is not None and (acknowledged or not killed):
+        if content is not None and needed and (acknowledged or not killed):
             assert happened, "what was acknowledged is lost"
         before, self.tags = self.tags, self.graph.tags
         assert self.tags == tags or (killed and self.tags == before)
+        kept, self.keep = self.keep, self.graph.store.options.keep
+        assert self.keep == (keep or kept) or (killed and self.keep == kept)
         self.prune()
         if tags is before:
             more = set(self.graph.store.versions()) - self.on_disk
             assert len(more) <= 1, "only the last verified version may stay beside these"
+        return happened
+
+    def after(self, facts: list[Triple]) -> Plain | None:
+        """What these facts lead to; None if all are known."""
+        return self.now.with_facts(facts) if set(facts) - self.now.facts else None
+
+    def numbers_aside(self) -> set[int]:
+        return {batch.number for batch in self.graph.queue() if not batch.waits}
 
     def take_versions(self, content: Plain | None) -> bool:
         """Take the new versions of the log into the model; whether the content has come."""

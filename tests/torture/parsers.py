@@ -36,7 +36,7 @@ SHARES = {
     ".tsv": 24,
     ".csv": 20,
     ".jsonl": 8,
-    ".parquet": 4,
+    ".parquet": 2,
     ".nt": 8,
     ".nq": 4,
     ".ttl": 4,

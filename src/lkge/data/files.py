@@ -33,8 +33,12 @@ _REMEDIES = {
     errno.ENFILE: "; too many files are open on this machine; try again later",
     errno.EFBIG: "; allow larger files (`ulimit -f`), or choose another disk",
     errno.EINTR: "; try again",
+    errno.ENOMEM: "; close other programs and try again",
     errno.EIO: "; the disk may fail: save what is on it, and choose another one",
 }
+
+_PASSING = (errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the process or the machine: they say nothing of a file."""
 
 
 def write_bytes_atomically(path: Path, data: bytes) -> None:
@@ -156,7 +160,7 @@ def as_run_error(path: Path) -> Iterator[None]:
 @contextmanager
 def with_remedies(folder: Path) -> Iterator[None]:
     """Raise an OSError of the block that has a remedy as a RunError, which names the path of the
-    error, or `folder` if it has none."""
+    error, or `folder` if it has none. For what asks for the state of files in many places."""
     try:
         yield
     except OSError as error:
@@ -164,6 +168,15 @@ def with_remedies(folder: Path) -> Iterator[None]:
             raise
         path = Path(os.fsdecode(error.filename)) if error.filename else folder
         raise RunError(f"{_finished(path)}: {reason_of(error)}") from error
+
+
+def is_passing(error: BaseException | None, *, of_disk: bool = False) -> bool:
+    """Whether an error, or what caused it, says nothing of the file that it names: with fewer open
+    files or more memory that could be read. With `of_disk` an error of the disk is one of these."""
+    while error and not isinstance(error, OSError):
+        error = error.__cause__
+    passing = (*_PASSING, errno.EIO) if of_disk else _PASSING
+    return isinstance(error, OSError) and error.errno in passing
 
 
 def _beside(path: Path) -> Path:

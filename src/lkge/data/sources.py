@@ -1,7 +1,7 @@
 """What facts can be brought as: files and folders, streams, triples, and objects of libraries."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -41,6 +41,8 @@ def read_source(
         found = facts_of_object(source, chosen_columns(columns))
         if found is not None:
             return [complete(found)]
+        if not isinstance(source, Iterable):
+            raise DataError(f"{source!r} has no facts; give triples, files, or a table")
         triples = [checked_triple(fact) for fact in source]
         if triples and is_statement(triples[0]):
             return [complete(facts_of_statements(triples, "facts"))]

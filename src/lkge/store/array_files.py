@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lkge.data.documents import parse_json
+from lkge.data.files import is_passing, reason_of
 from lkge.data.reading import open_regular
 from lkge.errors import DamagedFile
 from lkge.store.arrays import BLOCK, CHECKSUMS, DTYPES, release
@@ -39,7 +40,9 @@ class ArrayFile:
             with open_regular(path, follow=False) as file:
                 content: NDArray[np.uint8] = np.asarray(np.memmap(file, dtype=np.uint8, mode="c"))
         except OSError as error:
-            raise DamagedFile(f"{path}: cannot be read: {error.strerror or error}") from error
+            if is_passing(error):
+                raise
+            raise DamagedFile(f"{path}: cannot be read: {reason_of(error)}") from error
         except ValueError as error:
             raise DamagedFile(f"{path}: damaged, it is empty; restore it") from error
         if expected and len(content) != expected.bytes:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.files import LEFTOVER
+from lkge.data.files import LEFTOVER, is_passing, reason_of, with_remedies
 from lkge.data.known_facts import KnownFacts
 from lkge.data.names import MappedNames, require_fit, stored_array
-from lkge.data.reading import read_regular
+from lkge.data.reading import max_memory, read_regular
 from lkge.errors import DamagedFile, LkgeError, NewerFormat, RunError
 from lkge.store import log, versions
 from lkge.store.array_files import ArrayFile
@@ -51,6 +51,11 @@ def check(store: Store) -> list[Damage]:
     Neither is what a writer at work prunes or learns in the meantime. If this is stopped, the next
     call goes on with the files that were not read.
     """
+    with with_remedies(store.folder):
+        return _check(store)
+
+
+def _check(store: Store) -> list[Damage]:
     numbers, batches = store.versions(), store.batch_numbers()
     manifests, damaged = manifests_of(store, numbers)
     found = [
@@ -149,14 +154,18 @@ def log_damage(store: Store, manifests: Mapping[int, Manifest]) -> Iterator[Dama
         return
     path = store.log_file
     try:
-        content = path.read_bytes()
+        content = read_regular(path, max_memory(), follow=False)
         positions = log.positions(content)
         for version, manifest in manifests.items():
             line = positions.get(version)
             if line is None or line[0] != manifest.log or not _same(line[1], manifest.record):
                 raise DamagedFile(f"{path}: it does not have the line of version {version}")
+    except FileNotFoundError:
+        yield Damage(str(path), "missing")
     except OSError as error:
-        yield Damage(str(path), "missing" if not path.exists() else str(error.strerror))
+        if is_passing(error):
+            raise
+        yield Damage(str(path), f"cannot be read: {reason_of(error)}")
     except RunError as error:
         yield _damage(path, error)
 
@@ -233,9 +242,11 @@ def broken(path: Path, kind: str, file: File, old: bool = False) -> str | None:
         ArrayFile(path, file, old=old).verify()
     except FileNotFoundError:
         return "missing"
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    except DamagedFile as error:
+    except (OSError, DamagedFile) as error:
+        if is_passing(error):
+            raise
+        if isinstance(error, OSError):
+            return f"cannot be read: {reason_of(error)}"
         return str(error).removeprefix(f"{path}: ")
     return None
 
@@ -267,6 +278,8 @@ def _strays(folder: Path, known: Iterable[str], reason: str) -> Iterator[Damage]
 
 
 def _damage(path: Path, error: Exception, version: int | None = None) -> Damage:
+    if is_passing(error):
+        raise error
     if not path.exists():
         return Damage(str(path), "missing", version)
     return Damage(str(path), str(error).removeprefix(f"{path}: "), version)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from lkge.data.files import with_remedies
 from lkge.errors import DamagedFile
 from lkge.store.versions import Store
 
@@ -27,9 +28,11 @@ class OfStore(Protocol):
 @contextmanager
 def naming_damage(store: Store) -> Iterator[None]:
     """An error of the block that is none of this library is a DamagedFile if a check of the store
-    finds a file of a version that makes no sense; else it stays what it is."""
+    finds a file of a version that makes no sense; else it stays what it is. One of the file system
+    is a RunError."""
     try:
-        yield
+        with with_remedies(store.folder):
+            yield
     except CAUSES as error:
         from lkge.store.checking import check  # checking reads stores; this is for those who do
 

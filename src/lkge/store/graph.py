@@ -21,6 +21,7 @@ from lkge.errors import DamagedFile, DataError, LearningFailed, RunError, Settin
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
 from lkge.store.content import Content, compaction_due
+from lkge.store.contradictions import names_damage
 from lkge.store.editing import require_possible, version_with_names
 from lkge.store.edits import Pair, edit_of
 from lkge.store.export import export
@@ -207,15 +208,14 @@ class LivingGraph:
         were written."""
         with writing(self.store, COMPACT):
             self.store.tidy()
-            self.store.next_version()
-            self.refresh()
+            self._open_last()
             files = self.reader.manifest.files
             return self._compact([kind for kind, each in files.items() if len(each) > 1])
 
     def _compact(self, kinds: list[str]) -> list[str]:
         if kinds:
             compact(self.reader, kinds)
-            self.reader = open_reader(self.store.folder)
+            self.refresh()
         return kinds
 
     def check(self) -> list[Damage]:
@@ -226,13 +226,25 @@ class LivingGraph:
         """Write all rows with their names into a new folder; see `lkge.store.export`."""
         return export(self.reader, folder, format)
 
+    @names_damage
     def refresh(self) -> bool:
         """Go to the newest version; whether that is another one."""
-        newest = self.store.newest()
-        if newest == self.version:
-            return False
-        self.reader = open_reader(self.store.folder)
-        return True
+        newest, version = self.store.newest(), self.version
+        if not self._is_open(newest):
+            self.reader = open_reader(self.store.folder)
+        return self.version != version
+
+    def _is_open(self, version: int) -> bool:
+        """Whether that version is open, with the files that it has now: a compaction may have given
+        it others."""
+        files = self.reader.manifest.files
+        return version == self.version and self.store.manifest(version).files == files
+
+    def _open_last(self) -> None:
+        """Go to the newest version, which must be whole: the next one is built on it."""
+        last = self.store.next_version() - 1
+        if not self._is_open(last):
+            self.reader = open_reader(self.store.folder, last)
 
     @_heard
     def add(
@@ -295,7 +307,7 @@ class LivingGraph:
         the log of a new version."""
         with writing(self.store, CONSOLIDATE, listener):
             self.store.tidy()
-            self.refresh()
+            self._open_last()
             return next(iter(self._consolidate_or_compact(listener)), None)
 
     @_heard
@@ -320,8 +332,7 @@ class LivingGraph:
         with writing(self.store, "edit", listener):
             self.store.tidy()
             self._learn_waiting(listener, consolidate=False)
-            self.store.next_version()
-            self.refresh()
+            self._open_last()
             require_possible(edit, self.reader)
             share = self.store_config.hold_out_fraction
             batch = accept(self.store, (), valid=share, source=str(edit), edit=edit)
@@ -332,6 +343,7 @@ class LivingGraph:
         return record
 
     @property
+    @names_damage
     def tags(self) -> dict[str, int]:
         """The version of each tag."""
         return self.store.tags
@@ -367,13 +379,12 @@ class LivingGraph:
                     f"{folder}: facts wait to be learned; run: lkge add {folder}, "
                     f"or set them aside: lkge queue {folder} --set-aside NUMBER"
                 )
-            self.store.next_version()
-            newest, target = open_reader(self.store.folder), open_reader(self.store.folder, version)
+            self._open_last()
+            target = open_reader(self.store.folder, version)
             target.verify()
-            _publish_again(target, newest)
-        self.refresh()
-        return self.reader.record
+            return self._publish_again(target)
 
+    @names_damage
     def queue(self) -> list[QueuedBatch]:
         """The batches that are not learned: those that wait, in order, and those set aside."""
         return queue(self.store)
@@ -395,12 +406,9 @@ class LivingGraph:
 
         with writing(self.store, "config"):
             self.store.tidy()
-            self.store.next_version()
-            self.refresh()
+            self._open_last()
             config = changed_config(self.config, changes, self.store.options.known)
-            _publish_again(self.reader, self.reader, CONFIG, described(changes), config)
-        self.refresh()
-        return self.reader.record
+            return self._publish_again(self.reader, CONFIG, described(changes), config)
 
     @_heard
     def relearn(self, listener: Listener = by_default) -> VersionRecord:
@@ -411,19 +419,58 @@ class LivingGraph:
 
         with writing(self.store, "relearn", listener):
             self.store.tidy()
-            self.store.next_version()
-            self.refresh()
+            self._open_last()
             self.reader.verify_once(NAMES, KNOWN)
             update = relearning(self.reader, self.store_config, listener)
             files, manifest = self._trained(update, update.split(), listener)
             return self._published(0, files, manifest, update.checkpoints, listener)
+
+    def _publish_again(
+        self,
+        target: Reader,
+        kind: str = ROLLBACK,
+        source: str = "",
+        config: RunConfig | None = None,
+    ) -> VersionRecord:
+        """Publish the content of an old version, or of this one, as a new version; the log goes on.
+        `config` replaces the settings."""
+        newest, old = self.reader, target.record
+        record = VersionRecord(
+            version=newest.version + 1,
+            kind=kind,
+            created=now(),
+            new_entities=target.num_entities - newest.num_entities,
+            new_relations=target.num_relations - newest.num_relations,
+            entities=old.entities,
+            relations=old.relations,
+            known_facts=old.known_facts,
+            mrr_new=old.mrr_new,
+            mrr_old=old.mrr_old,
+            removed=old.removed,
+            candidates=old.candidates,
+            drift=0.0,
+            source=source or f"version {target.version}",
+            verdict=old.verdict,
+            causes=old.causes,
+            **{name: getattr(old, name) for name in FIGURES},
+        )
+        manifest = target.manifest.next(
+            record,
+            last_batch=newest.manifest.last_batch,
+            facts_since_consolidation=newest.manifest.facts_since_consolidation,
+        )
+        if config is not None:
+            manifest = dataclasses.replace(manifest, config=config.to_dict())
+        self.store.publish(manifest.version, {}, manifest)
+        self._open_last()
+        return self.reader.record
 
     def _learn_waiting(self, listener: Listener, consolidate: bool = True) -> list[VersionRecord]:
         """All batches, each a version. A consolidation that is due comes before the next batch, so
         that the same batches give the same versions whoever learns them."""
         learned = self._set_damaged_aside(listener)
         for batch in waiting(self.store):
-            self.refresh()
+            self._open_last()
             learned += self._consolidate_or_compact(listener)
             learn = partial(self._learn, batch, listener)
             learned.append(self._tried(learn, batch.number, listener, batch.source))
@@ -477,8 +524,8 @@ class LivingGraph:
         from lkge.store.consolidation import Consolidation, empty_batch
         from lkge.training.checkpoint import Checkpoints
 
+        self._open_last()
         batch = empty_batch(self.reader)
-        self.store.next_version()
         checkpoints = Checkpoints(self._place(batch, CONSOLIDATE))
         update = Consolidation(self.reader, batch, self.store_config, listener, checkpoints)
         files, manifest = self._trained(update, update.split(), listener)
@@ -493,8 +540,7 @@ class LivingGraph:
         from lkge.store.update import Update
         from lkge.training.checkpoint import Checkpoints
 
-        self.store.next_version()
-        self.refresh()
+        self._open_last()
         checkpoints = Checkpoints(self._place(batch, ADD))
         self.reader.verify_once(NAMES, KNOWN)
         update = Update(self.reader, batch, self.store_config, listener, checkpoints)
@@ -527,7 +573,7 @@ class LivingGraph:
         if batch:
             discard(self.store, batch)
         checkpoints.remove()
-        self.refresh()
+        self._open_last()
         listener(VersionPublished(self.version, batch))
         return self.reader.record
 
@@ -577,42 +623,3 @@ def create(
     config = initial.config.to_dict()
     Store.create(folder, config, options, initial.files(), initial.manifest())
     return LivingGraph(folder, store_config=store_config)
-
-
-def _publish_again(
-    target: Reader,
-    newest: Reader,
-    kind: str = ROLLBACK,
-    source: str = "",
-    config: RunConfig | None = None,
-) -> None:
-    """A new version with the content of an old one; the log goes on. `config` replaces the settings
-    of the old one."""
-    old = target.record
-    record = VersionRecord(
-        version=newest.version + 1,
-        kind=kind,
-        created=now(),
-        new_entities=target.num_entities - newest.num_entities,
-        new_relations=target.num_relations - newest.num_relations,
-        entities=old.entities,
-        relations=old.relations,
-        known_facts=old.known_facts,
-        mrr_new=old.mrr_new,
-        mrr_old=old.mrr_old,
-        removed=old.removed,
-        candidates=old.candidates,
-        drift=0.0,
-        source=source or f"version {target.version}",
-        verdict=old.verdict,
-        causes=old.causes,
-        **{name: getattr(old, name) for name in FIGURES},
-    )
-    manifest = target.manifest.next(
-        record,
-        last_batch=newest.manifest.last_batch,
-        facts_since_consolidation=newest.manifest.facts_since_consolidation,
-    )
-    if config is not None:
-        manifest = dataclasses.replace(manifest, config=config.to_dict())
-    target.store.publish(manifest.version, {}, manifest)

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
-from lkge.data.files import as_run_error, sync_folder
+from lkge.data.files import as_run_error, reason_of, sync_folder
+from lkge.data.reading import max_memory, open_regular, read_regular
 from lkge.errors import DamagedFile
 from lkge.evaluation.results import nan_to_none
 from lkge.store.records import REMEDY, LogPosition, VersionRecord, from_json, to_json
@@ -89,7 +90,7 @@ def require_end(path: Path, position: LogPosition) -> None:
     """DamagedFile if no line with the checksum of a position ends there."""
     if not position.bytes:
         return
-    with as_run_error(path), path.open("rb") as file:
+    with as_run_error(path), open_regular(path, follow=False) as file:
         start = position.bytes
         while start:  # the last line: backwards until a line begins
             step = min(start, 1 << 14)
@@ -126,7 +127,11 @@ def last_checksum(lines: Sequence[bytes]) -> str | None:
 
 def readable(path: Path) -> Iterator[VersionRecord]:
     """The records of those lines that can be read, for a repair."""
-    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+    try:
+        content = read_regular(path, max_memory(), follow=False)
+    except OSError:
+        return
+    for line in content.splitlines(keepends=True):
         try:
             if line.startswith(BEFORE) and line.endswith(BEHIND):
                 yield _record(line)
@@ -150,10 +155,10 @@ def _chained(before: str, body: bytes) -> str:
 def _read(path: Path, size: int) -> bytes:
     """The first bytes of a file."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path, follow=False) as file:
             content = file.read(size)
     except OSError as error:
-        raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
+        raise DamagedFile(f"{path}: cannot be read: {reason_of(error)}") from error
     if len(content) != size:
         raise DamagedFile(f"{path}: damaged, truncated: {len(content)} of {size} bytes; {REMEDY}")
     return content

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from lkge.data.files import as_run_error, remove, sync_folder, write_bytes_through
+from lkge.data.files import as_run_error, is_passing, remove, sync_folder, write_bytes_through
 from lkge.errors import DamagedFile, NewerFormat, RunError
 from lkge.store import log, old_format
 from lkge.store.array_files import ArrayFile
@@ -72,7 +72,9 @@ def _sound_versions(store: Store) -> tuple[dict[int, Manifest], list[int]]:
             sound[version] = manifest
         except NewerFormat:
             raise
-        except RunError:
+        except RunError as error:
+            if is_passing(error, of_disk=True):
+                raise
             damaged.append(version)
     return sound, damaged
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lkge.data.files import as_run_error, make_folders, remove, sync_folder
+from lkge.data.files import as_run_error, is_passing, make_folders, remove, sync_folder
 from lkge.errors import RunError
 from lkge.store.inbox import FactBatch, accept, read_batch
 from lkge.store.records import now, read_record
@@ -95,6 +95,8 @@ def damaged_batches(store: Store) -> dict[int, str]:
         try:
             read_batch(store, number)
         except RunError as error:
+            if is_passing(error, of_disk=True):
+                raise
             if store.batch_file(number).exists():
                 found[number] = str(error)
     return found

@@ -27,15 +27,19 @@ def verified(folder: Path) -> Verified:
     """What was verified in the store in `folder`; nothing if that cannot be read: then all is
     verified again."""
     try:
-        path = folder / VERIFIED
-        return read_record(path, Verified) if path.exists() else Verified()
+        return _read(folder)
     except RunError:
         return Verified()
 
 
 def last_verified(folder: Path) -> int | None:
-    """The last version that was verified as a whole."""
-    return verified(folder).version
+    """The last version that was verified as a whole; RunError if that cannot be read."""
+    return _read(folder).version
+
+
+def _read(folder: Path) -> Verified:
+    path = folder / VERIFIED
+    return read_record(path, Verified) if path.exists() else Verified()
 
 
 def note_verified(folder: Path, version: int | None, files: tuple[str, ...] = ()) -> None:

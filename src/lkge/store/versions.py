@@ -92,12 +92,18 @@ class Store:
         self.folder = Path(folder)
         self.folder_of_versions, self.inbox = self.folder / VERSIONS, self.folder / INBOX
         self.data, self.log_file = self.folder / DATA, self.folder / LOG
-        if not self.folder_of_versions.is_dir():
-            raise RunError(f"{folder}: not a store: no versions there; make one with `lkge init`")
-        require_own(self.folder)
-        self.format = self._format()
+        with disk.with_remedies(self.folder):
+            self._require_store()
+            self.format = self._format()
         self._sound: dict[tuple[object, ...], ArrayFile] = {}
         self._log: log.Log | None = None
+
+    def _require_store(self) -> None:
+        if not self.folder_of_versions.is_dir():
+            raise RunError(
+                f"{self.folder}: not a store: no versions there; make one with `lkge init`"
+            )
+        require_own(self.folder)
 
     @classmethod
     def create(
@@ -304,8 +310,8 @@ class Store:
         return self.newest_of(opened)
 
     def newest_of(self, read: Callable[[int], Read], *, warn: bool = False) -> Read:
-        """`read(version)` with the newest version for which it raises no error; a DamageWarning if
-        others are newer."""
+        """`read(version)` with the newest version for which it raises no error that is one of its
+        files; a DamageWarning if others are newer."""
         while True:
             state, problems = self._state(), list[tuple[int, Exception]]()
             for version in reversed(state[0]):
@@ -314,6 +320,8 @@ class Store:
                 except NewerFormat:
                     raise
                 except (LkgeError, OSError) as error:
+                    if disk.is_passing(error):
+                        raise
                     problems.append((version, error))
                     continue
                 break
@@ -425,8 +433,8 @@ class Store:
         self.prune(options)
 
     def prune(self, options: Options) -> None:
-        """Remove the versions that need not stay; none while the tags cannot be read. The last one
-        that was verified as a whole stays."""
+        """Remove the versions that need not stay; none while the tags or what was verified cannot
+        be read. The last one that was verified as a whole stays."""
         try:
             kept = {*self.tags.values(), last_verified(self.folder)}
         except RunError:
@@ -448,9 +456,9 @@ class Store:
         try:
             versions = self.versions()
             named = {name for v in versions for name in self.manifest(v).names}
+            verified = last_verified(self.folder)
         except RunError:
             return
-        verified = last_verified(self.folder)
         after = range(versions[-1] + 1 if verified is None else verified + 1, versions[-1] + 1)
         for name in os.listdir(self.data):
             match = PLAIN_NAME.fullmatch(name)
@@ -483,7 +491,7 @@ def _regular(path: Path, size: int) -> os.stat_result:
         found = path.lstat()
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        raise DamagedFile(f"{path}: {'missing' if missing else error.strerror}") from error
+        raise DamagedFile(f"{path}: {'missing' if missing else disk.reason_of(error)}") from error
     if not stat.S_ISREG(found.st_mode):
         raise DamagedFile(f"{path}: not a file")
     if found.st_size != size:
@@ -496,4 +504,4 @@ def _read(path: Path) -> bytes:
     try:
         return read_regular(path, follow=False)
     except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RunError(f"{path}: cannot be read: {disk.reason_of(error)}") from error
