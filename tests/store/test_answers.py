@@ -11,6 +11,7 @@ from tests.store.living import ring
 
 from lkge.errors import DamagedFile
 from lkge.living import init
+from lkge.models.array_predictor import ArrayPredictor
 from lkge.models.parameters import host
 from lkge.models.predictor import TablePredictor
 from lkge.store.graph import LivingGraph
@@ -31,18 +32,32 @@ def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return made
 
 
-def tables(reader: Reader) -> TablePredictor:
-    assert isinstance(reader.predictor, TablePredictor)
-    return reader.predictor
+@pytest.fixture(params=["arrays", "kernels"])
+def reader(request: pytest.FixtureRequest, graph: LivingGraph) -> Reader:
+    """Its version, which answers without torch or as a large graph does."""
+    opened = Reader(graph.store, graph.version)
+    if request.param == "kernels":
+        opened.predictor = opened.torch_predictor
+        assert isinstance(opened.predictor, TablePredictor)
+    return opened
+
+
+def rows_of(reader: Reader) -> NDArray[np.float32]:
+    found = reader.predictor.tables()
+    assert found
+    return found[0]
 
 
 def plain_scores(reader: Reader, subject: int, relation: int) -> NDArray[np.float32]:
     """The product of the query with each row, as doubles."""
-    found = tables(reader)
-    query = host(found.queries(np.array([[subject, relation, 0]], dtype=np.int32))).astype(
-        np.float64
-    )
-    return np.asarray((host(found.entity).astype(np.float64) @ query[0]).astype(np.float32))
+    fact, predictor = np.array([[subject, relation, 0]], dtype=np.int32), reader.predictor
+    if isinstance(predictor, TablePredictor):
+        query = host(predictor.queries(fact))[0]
+    else:
+        assert isinstance(predictor, ArrayPredictor)
+        query = predictor._composed(fact)[0]
+    products = rows_of(reader).astype(np.float64) @ query.astype(np.float64)
+    return np.asarray(products.astype(np.float32))
 
 
 def first(scores: NDArray[np.float32], left: NDArray[np.bool_], k: int) -> list[int]:
@@ -53,10 +68,7 @@ def first(scores: NDArray[np.float32], left: NDArray[np.bool_], k: int) -> list[
 
 @pytest.mark.parametrize("options", [{}, {"new_only": True}, {"in_range": True}])
 @pytest.mark.parametrize("k", [1, 10, 200, 10_000])
-def test_predict_answers_as_a_plain_scan(
-    graph: LivingGraph, options: dict[str, Any], k: int
-) -> None:
-    reader = graph.reader
+def test_predict_answers_as_a_plain_scan(reader: Reader, options: dict[str, Any], k: int) -> None:
     for person in (0, 5, 18, 699):
         query = reader.names.entity_id(f"person {person}"), 2
         relation = reader.names.relation_name(2)
@@ -81,9 +93,8 @@ def test_predict_answers_as_a_plain_scan(
 
 
 @pytest.mark.parametrize("k", [1, 10, 10_000])
-def test_similar_answers_as_a_plain_scan(graph: LivingGraph, k: int) -> None:
-    reader = graph.reader
-    rows = host(tables(reader).entity).astype(np.float64)
+def test_similar_answers_as_a_plain_scan(reader: Reader, k: int) -> None:
+    rows = rows_of(reader).astype(np.float64)
     lengths = np.linalg.norm(rows, axis=1)
     for person in (0, 5, 699):
         number = reader.names.entity_id(f"person {person}")
@@ -96,21 +107,20 @@ def test_similar_answers_as_a_plain_scan(graph: LivingGraph, k: int) -> None:
         assert [one.similarity for one in found] == cosines[places].tolist()
 
 
-def test_plausibility_depends_neither_on_k_nor_on_what_is_left_out(graph: LivingGraph) -> None:
-    relation = graph.reader.names.relation_name(0)
-    every = graph.predict(subject="person 3", relation=relation, k=10_000)
+def test_plausibility_depends_neither_on_k_nor_on_what_is_left_out(reader: Reader) -> None:
+    relation = reader.names.relation_name(0)
+    every = reader.predict(subject="person 3", relation=relation, k=10_000)
     given = {answer.entity: answer.plausibility for answer in every}
-    some = graph.predict(subject="person 3", relation=relation, k=5)
-    some += graph.predict(subject="person 3", relation=relation, k=90, new_only=True)
+    some = reader.predict(subject="person 3", relation=relation, k=5)
+    some += reader.predict(subject="person 3", relation=relation, k=90, new_only=True)
     assert [given[answer.entity] for answer in some] == [answer.plausibility for answer in some]
     new = [answer.plausibility for answer in every if not answer.known]
     assert new == sorted(new, reverse=True)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_row_that_is_not_finite_is_refused(graph: LivingGraph, value: float) -> None:
-    reader = Reader(graph.store, graph.version)
-    tables(reader).entity[650, 3] = value
+def test_a_row_that_is_not_finite_is_refused(reader: Reader, value: float) -> None:
+    rows_of(reader)[650, 3] = value
     for _ in range(2):
         with pytest.raises(DamagedFile, match="not finite"):
             reader.similar("person 3")
