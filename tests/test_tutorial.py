@@ -133,7 +133,8 @@ def test_every_block_runs(tmp_path: Path, environment: dict[str, str]) -> None:
         (found,) = [text for block, text in said.items() if fragment in block.text]
         return found
 
-    assert "MRR of added facts" in printed("lkge init")
+    assert "Nothing was changed." in printed("--preview")
+    assert "MRR of added facts" in printed("lkge init KG --dim")
     assert "known" in printed("lkge similar")
     assert printed("Hot_Water_Bump") == "as expected\n"
     assert len((folder / "answers.json").read_text("utf-8").splitlines()) > 10
