@@ -13,13 +13,14 @@ from tests.backends.made import BACKENDS, NUMBA, TORCH
 
 from lkge.backends import Backend, torch_backend
 from lkge.backends.numba import backend as numba_backend
+from lkge.backends.torch_search import best_first
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Vocabulary
 from lkge.errors import UnknownName
 from lkge.models import predictor as predictor_module
 from lkge.models.parameters import Parameters
-from lkge.models.predictor import RelationPredictor, TablePredictor, View, best_first
+from lkge.models.predictor import RelationPredictor, TablePredictor, View
 from lkge.models.scores import SCORES, Score, TransE, score_named
 
 EVERY_SCORE = pytest.mark.parametrize("score", [score_named(n) for n in SCORES], ids=list(SCORES))

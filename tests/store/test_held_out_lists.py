@@ -58,7 +58,9 @@ def test_what_it_promises_for_other_facts_happens(score: str) -> None:
         right = answers[(answers[:, :2] == [subject, relation]).all(axis=1), 2]
         scores = predictor.candidate_scores(subject, relation)
         best = np.argsort(-scores)[:10]
-        judged = judge.judged((subject, relation), scores, best, np.empty(0, np.int32))
+        judged = judge.judged(
+            (subject, relation), scores, best, scores[best], np.empty(0, np.int32)
+        )
         given.append(judged.plausibility)
         true.append(np.isin(best, right))
     p, y = np.concatenate(given), np.concatenate(true)
@@ -90,7 +92,7 @@ def test_known_answers_are_not_in_the_list(monkeypatch: pytest.MonkeyPatch) -> N
         (r, o) for _, r, o in known
     }
     assert all(not np.isin(one.known, one.true).any() for one in seen)
-    assert all(len(one.answers.standardised) == ENTITIES - len(one.known) for one in seen)
+    assert all(len(one.answers.scores) == ENTITIES - len(one.known) for one in seen)
 
 
 def test_a_sample_of_the_candidates_gives_about_the_same() -> None:
@@ -106,7 +108,9 @@ def test_a_sample_of_the_candidates_gives_about_the_same() -> None:
     query, none = (5, 2), np.empty(0, np.int32)
     scores = predictor.candidate_scores(*query)
     best = np.argsort(-scores)[:10]
-    first, second = (judge.judged(query, scores, best, none).plausibility for judge in judges)
+    first, second = (
+        judge.judged(query, scores, best, scores[best], none).plausibility for judge in judges
+    )
     np.testing.assert_allclose(first, second, atol=0.12)
 
 

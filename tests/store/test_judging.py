@@ -57,14 +57,14 @@ def test_a_second_answer_is_less_plausible_where_there_is_one() -> None:
     scores = np.linspace(-3, 0, 50, dtype=np.float32)
     known = np.array([40], dtype=np.int32)
     chosen = np.array([49, 48, 40])
-    judged = judge.judged((0, BORN_IN), scores, chosen, known)
+    judged = judge.judged((0, BORN_IN), scores, chosen, scores[chosen], known)
     features = AnswerList.of(scores, known).features(
         scores[chosen], np.array([True, True, False]), CALIBRATION.temperature
     )
     expected = CALIBRATION.plausibility(features, BORN_IN) * [1 / 31, 1 / 31, 1]
     np.testing.assert_allclose(judged.plausibility, expected)
     assert judged.known.tolist() == [False, False, True]
-    first = judge.judged((35, BORN_IN), scores, chosen, known[:0])
+    first = judge.judged((35, BORN_IN), scores, chosen, scores[chosen], known[:0])
     assert first.plausibility[0] > 20 * judged.plausibility[0]
 
 
@@ -101,7 +101,8 @@ def test_facts_are_judged_in_the_list_of_their_query(monkeypatch: pytest.MonkeyP
     for subject, number, object_ in asked.tolist():
         known = judge.answers.of(subject, number, 9)
         scores = predictor.candidate_scores(subject, number)
-        expected.append(judge.judged((subject, number), scores, np.array([object_]), known))
+        chosen = np.array([object_])
+        expected.append(judge.judged((subject, number), scores, chosen, scores[chosen], known))
     for at_once in (1, 130, 1 << 20):
         monkeypatch.setattr(judging, "SCORES_AT_ONCE", at_once)
         found = judge.facts(predictor, asked, 50, until=9)
@@ -116,5 +117,6 @@ def test_facts_are_judged_in_the_list_of_their_query(monkeypatch: pytest.MonkeyP
 def test_the_prior_is_used_without_a_calibration() -> None:
     judge = Judge(KnownFacts.build([births()]), UNKNOWN, keeps_known=True)
     scores = np.linspace(0, 1, 50, dtype=np.float32) ** 9
-    judged = judge.judged((35, BORN_IN), scores, np.array([49, 48]), np.empty(0, np.int32))
+    chosen = np.array([49, 48])
+    judged = judge.judged((35, BORN_IN), scores, chosen, scores[chosen], np.empty(0, np.int32))
     assert judged.plausibility == pytest.approx([1 / (1 + np.e), 1 / (1 + np.exp(1) * 2**1.5)])

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from lkge.backends import torch_autoencoder, torch_losses, torch_softmax
-from lkge.backends.numba import autoencoder, margin, sampled_softmax, softmax, updates
+from lkge.backends import torch_autoencoder, torch_losses, torch_search, torch_softmax
+from lkge.backends.numba import autoencoder, margin, sampled_softmax, search, softmax, updates
 from lkge.backends.numba.backend import NumbaBackend
 from lkge.backends.torch_backend import TorchBackend
 from lkge.config import RunConfig
@@ -37,6 +37,7 @@ IMPLEMENTATIONS: Mapping[str, tuple[type[Any], tuple[str, ...], type[Any]]] = {
     ),
     "row_penalty": (updates.FusedRowPenalty, tuple(SCORES), torch_losses.RowPenalty),
     "distillation": (softmax.FusedDistillation, BILINEAR, torch_softmax.DistillationLoss),
+    "search": (search.ByteSearch, tuple(SCORES), torch_search.Search),
     "autoencoder": (autoencoder.FusedAutoencoder, TRANSLATIONS, torch_autoencoder.Autoencoder),
 }
 """A class of kernels, the scores that it serves, and its plain twin, which serves every score on

@@ -3,16 +3,18 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from torch import Tensor
 
-from lkge.backends import Backend
+from lkge.backends import Backend, implementation
+from lkge.backends.torch_search import Best, Search, best_of
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts
 from lkge.data.vocabulary import Names
-from lkge.models.parameters import Doubles, Floats, Parameters, Places, host, index
+from lkge.models.parameters import Doubles, Flags, Floats, Parameters, Places, host, index
 from lkge.models.queries import Candidates, GroupedQueries
 from lkge.models.scores import Score
 
@@ -59,6 +61,11 @@ class Predictor(ABC):
     def fact_scores(self, facts: Facts) -> Floats:
         """The score of each fact, (k,)."""
 
+    def best(self, subject: int, relation: int, k: int, left: Flags) -> Best:
+        """The k objects with the highest scores for (subject, relation, ?) among the entities that
+        are `left` (n,)."""
+        return best_of(self.candidate_scores(subject, relation), k, left)
+
     def with_names(self, names: Names) -> Self:
         """The same, speaking of entities and relations by name."""
         return replace(self, names=names)
@@ -69,11 +76,10 @@ class Predictor(ABC):
         names = self.names
         if names is None:
             raise ValueError("this predictor was made without a vocabulary; it has no names")
-        scores = self.candidate_scores(names.entity_id(subject), names.relation_id(relation))
-        return [
-            Answer(names.entity_name(int(place)), float(scores[place]))
-            for place in best_first(scores, k)
-        ]
+        query = names.entity_id(subject), names.relation_id(relation)
+        best = self.best(*query, k, np.ones(names.num_entities, np.bool_))
+        found = zip(best.places.tolist(), best.scores.tolist(), strict=True)
+        return [Answer(names.entity_name(place), score) for place, score in found]
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,17 @@ class TablePredictor(Predictor):
             )
             ranks[part] = grouped.as_given(above + (equal + 1) / 2)
         return ranks
+
+    @cached_property
+    def search(self) -> Search:
+        """The search of the entities."""
+        kind = implementation(self.backend, "search", self.score)
+        search: Search = kind(self.score, self.entity, self.backend)
+        return search
+
+    def best(self, subject: int, relation: int, k: int, left: Flags) -> Best:
+        query = self.queries(np.array([[subject, relation, 0]], dtype=np.int32))
+        return self.search.best(query, k, left)
 
     def candidate_scores(self, subject: int, relation: int) -> Floats:
         scores: Floats = self.query_scores(np.array([[subject, relation]], dtype=np.int32))[0]
@@ -181,11 +198,3 @@ class RelationPredictor(Predictor):
 def _copied(prepared: Tensor, rows: Tensor) -> Tensor:
     """The prepared rows with their own memory, where preparing changes nothing."""
     return prepared.clone() if prepared is rows else prepared
-
-
-def best_first(scores: Floats, k: int) -> Places:
-    """The places of the k highest scores, best first; of equal ones, the first comes first."""
-    k = min(k, len(scores))
-    worst = np.partition(scores, len(scores) - k)[len(scores) - k] if k else np.inf
-    places = np.flatnonzero(scores >= worst)
-    return places[np.argsort(-scores[places], kind="stable")][:k]

@@ -45,7 +45,7 @@ class ActiveVersion:
     """The open version that answers queries, and the threads that answer them.
 
     A request that holds a reader keeps its version. A new version is opened and queried once, so
-    that its pages are in memory, before it replaces the old one.
+    that its pages are in memory and its rows quantised, before it replaces the old one.
     """
 
     def __init__(self, store: Store, threads: int) -> None:

@@ -5,13 +5,12 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from lkge.errors import DataError
 from lkge.serve import entity_map, limits, requests, responses, streams
 from lkge.serve.auth import READ, WRITE
 from lkge.serve.errors import problem_responses
 from lkge.serve.service import FINISHED, Service
 from lkge.store.edits import edit_of
-from lkge.store.reader import Prediction, Reader
+from lkge.store.reader import Reader
 
 query = APIRouter(
     tags=["query"], responses=problem_responses(400, 404, 413, 422), dependencies=[READ]
@@ -73,12 +72,11 @@ Prefix = Annotated[
 @query.post("/predict")
 async def predict(query: requests.Query, service: ServiceDep) -> responses.Predictions:
     """The entities that best complete a fact, given either its subject or its object."""
-    reader, found = await service.batcher.predict(query.model_dump())
-    return responses.Predictions(
-        version=reader.version,
-        calibrated=reader.calibration.is_known,
-        answers=[responses.Prediction(**each._asdict()) for each in found],
+    version, (calibrated, found) = await service.active.query(
+        lambda reader: (reader.calibration.is_known, reader.predict(**query.model_dump()))
     )
+    answers = [responses.Prediction(**each._asdict()) for each in found]
+    return responses.Predictions(version=version, calibrated=calibrated, answers=answers)
 
 
 @query.post("/predict/batch")
@@ -94,11 +92,7 @@ def _predictions(
     reader: Reader, queries: list[requests.Query]
 ) -> tuple[bool, list[list[responses.Prediction]]]:
     """Whether plausibilities are calibrated, and the answers to each query."""
-    answered = list[list[Prediction]]()
-    for found in reader.predict_each([query.model_dump() for query in queries]):
-        if isinstance(found, DataError):
-            raise found
-        answered.append(found)
+    answered = [reader.predict(**query.model_dump()) for query in queries]
     results = [[responses.Prediction(**each._asdict()) for each in one] for one in answered]
     return reader.calibration.is_known, results
 

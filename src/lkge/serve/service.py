@@ -11,7 +11,6 @@ from lkge.data.formats import Triple
 from lkge.errors import LkgeError, RunError
 from lkge.serve import entity_map, errors, jobs, learner, relearning, responses, streams
 from lkge.serve.active import ActiveVersion
-from lkge.serve.batching import QueryBatcher
 from lkge.serve.limits import Limits
 from lkge.serve.metrics import Metrics
 from lkge.store import inbox, records
@@ -37,7 +36,6 @@ class Service:
     def __init__(self, store: Store, limits: Limits, child: learner.Learner) -> None:
         self.store, self.limits = store, limits
         self.active = ActiveVersion(store, limits.threads)
-        self.batcher = QueryBatcher(self.active, limits.threads)
         self.changes = streams.ChangeSignal()
         self.queue = jobs.JobQueue()
         self._skipped = store.skipped

@@ -5,6 +5,8 @@ z = (s - mean) / standard deviation, so a distance and a product are treated ali
 has the place that it would have in the list.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -17,6 +19,7 @@ Mask = NDArray[np.bool_]
 
 LIMIT = 15.0
 """The greatest absolute value of log odds; exp(-15) is 3e-7."""
+AT_ONCE = 1 << 14
 
 
 class Features(NamedTuple):
@@ -29,46 +32,57 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerList:
-    """The list of a query: standardised scores (u,) of the candidates that are not known, and the
-    mean and standard deviation of their scores. Each stands for `inflation` candidates: more than
-    1 if the candidates are a sample."""
+    """The list of a query: the scores (u,) of the candidates that are not known, and their standard
+    deviation. Each stands for `inflation` candidates: more than 1 if they are a sample."""
 
-    standardised: Doubles
-    mean: float
+    scores: Floats
     deviation: float
     inflation: float = 1.0
 
     @classmethod
     def of(cls, scores: Floats, known: NDArray[np.integer], inflation: float = 1.0) -> Self:
         """From the scores of all candidates (n,) and the places of the known ones."""
-        listed = np.delete(scores, known).astype(np.float64)
-        if not len(listed):
-            return cls(listed, 0.0, 1.0, inflation)
-        mean, deviation = float(listed.mean()), float(listed.std()) or 1.0
-        return cls((listed - mean) / deviation, mean, deviation, inflation)
+        listed = np.delete(scores, known)
+        return cls(listed, _deviation(listed) or 1.0, inflation)
 
     def features(self, scores: Floats, in_list: Mask, temperature: float) -> Features:
         """The features of answers with these scores (k,). `in_list`: not known, so that the answer
         itself is a part of the list."""
-        values = (scores.astype(np.float64) - self.mean) / self.deviation
-        return Features(self._log_odds(values, in_list, temperature), self._log_rank(values))
+        return Features(self._log_odds(scores, in_list, temperature), self._log_rank(scores))
 
-    def _log_odds(self, values: Doubles, in_list: Mask, temperature: float) -> Doubles:
+    def _log_odds(self, scores: Floats, in_list: Mask, temperature: float) -> Doubles:
         """temperature · z - log Σ exp(temperature · z'), the sum over all others."""
-        if not len(self.standardised):
-            return np.full(len(values), LIMIT)
-        highest = self.standardised.max()
-        total = np.exp(temperature * (self.standardised - highest)).sum()
-        relative = temperature * (values - highest)
+        if not len(self.scores):
+            return np.full(len(scores), LIMIT)
+        factor, highest = temperature / self.deviation, float(self.scores.max())
+        parts = _pieces(self.scores, highest)
+        total = sum(float(np.exp(np.multiply(part, factor, out=part)).sum()) for part in parts)
+        relative = factor * (scores.astype(np.float64) - highest)
         own = np.exp(np.minimum(relative, 0)) * in_list
         others = np.maximum(total - own, np.exp(-LIMIT) * total)
         log_odds: Doubles = np.clip(relative - np.log(self.inflation * others), -LIMIT, LIMIT)
         return log_odds
 
-    def _log_rank(self, values: Doubles) -> Doubles:
+    def _log_rank(self, scores: Floats) -> Doubles:
         """The logarithm of 1 + the number of greater scores."""
-        lowest = values.min(initial=np.inf)
-        top = np.sort(self.standardised[self.standardised >= lowest])
-        above = len(top) - np.searchsorted(top, values, side="right")
+        lowest = scores.min(initial=np.inf)
+        top = np.sort(self.scores[self.scores >= lowest])
+        above = len(top) - np.searchsorted(top, scores, side="right")
         log_rank: Doubles = np.log1p(self.inflation * above)
         return log_rank
+
+
+def _deviation(scores: Floats) -> float:
+    """The standard deviation, from differences to one of the scores."""
+    total, squares = 0.0, 0.0
+    for part in _pieces(scores, float(scores[0]) if len(scores) else 0.0):
+        total += float(part.sum())
+        squares += float(np.square(part, out=part).sum())
+    size = max(len(scores), 1)
+    return math.sqrt(max(squares / size - (total / size) ** 2, 0.0))
+
+
+def _pieces(scores: Floats, origin: float) -> Iterator[Doubles]:
+    """score - origin as float64, so few at a time that they stay in the cache."""
+    for start in range(0, len(scores), AT_ONCE):
+        yield scores[start : start + AT_ONCE].astype(np.float64) - origin

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.backends.torch_search import best_first
 from lkge.data.known_facts import KnownFacts, pack, starts_run
 from lkge.data.snapshots import Facts, with_inverses
-from lkge.models.predictor import Predictor, best_first
+from lkge.models.predictor import Predictor
 from lkge.store.answer_list import AnswerList, Features
 from lkge.store.calibration import UNKNOWN, Calibration, Examples, fitted
 from lkge.store.subgraph import Subgraph

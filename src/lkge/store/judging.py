@@ -60,15 +60,16 @@ class Judge:
     def judged(
         self,
         query: tuple[int, int],
-        scores: NDArray[np.float32],
+        list_: NDArray[np.float32],
         chosen: NDArray[np.integer],
+        scores: NDArray[np.float32],
         known: NDArray[np.int32],
     ) -> Judged:
-        """Answers `chosen` (k,) in the list of a query (subject, relation), whose candidates have
-        these scores (n,) and of which some are known."""
+        """Answers `chosen` (k,) with their scores (k,) in the list of a query (subject, relation),
+        whose candidates have the scores `list_` (n,) and of which some are known."""
         is_known = np.isin(chosen, known)
-        answers, temperature = AnswerList.of(scores, known), self.calibration.temperature
-        features = answers.features(scores[chosen], ~is_known, temperature)
+        answers, temperature = AnswerList.of(list_, known), self.calibration.temperature
+        features = answers.features(scores, ~is_known, temperature)
         plausibility = self.calibration.plausibility(features, query[1])
         factor = np.where(
             is_known,
@@ -110,7 +111,8 @@ class Judge:
         for places, scores in _lists(predictor, facts, max(1, SCORES_AT_ONCE // num_entities)):
             subject, relation = facts[places[0], :2].tolist()
             known = self.answers.of(subject, relation, until)
-            judged = self.judged((subject, relation), scores, facts[places, 2], known)
+            chosen = facts[places, 2]
+            judged = self.judged((subject, relation), scores, chosen, scores[chosen], known)
             for column, values in zip(result, judged, strict=True):
                 column[places] = values
         return result

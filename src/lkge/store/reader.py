@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity
 
 from lkge.backends import backend_for
 from lkge.configure import from_tree
@@ -18,7 +17,7 @@ from lkge.data.names import require_fit
 from lkge.data.snapshots import Facts, inverse_of
 from lkge.errors import DamagedFile, DataError
 from lkge.models.parameters import host, index, placed
-from lkge.models.predictor import Predictor, TablePredictor, best_first
+from lkge.models.predictor import Predictor, TablePredictor
 from lkge.models.scores import score_of
 from lkge.store import versions
 from lkge.store.array_files import ArrayFile
@@ -35,10 +34,6 @@ from lkge.store.versions import ENTITY, RELATION, Store
 from lkge.training.trainer import restored
 
 Ids = NDArray[np.int64]
-
-QUERIES_AT_ONCE = 8
-"""In one pass over the tables. With a million entities a pass for eight queries takes less than
-twice as long as one for a single query."""
 
 
 class Prediction(NamedTuple):
@@ -211,77 +206,31 @@ class Reader:
         """The k best objects of (subject, relation, ?), or subjects of (?, relation, object). With
         `in_range` only entities that a known fact of the relation has in the same place."""
         query = self._query(subject, relation, object)
-        scores = self.predictor.candidate_scores(*query)
-        return self._best_answers(query, scores, k, new_only, in_range)
-
-    def predict_each(
-        self, queries: Sequence[Mapping[str, Any]]
-    ) -> list[list[Prediction] | DataError]:
-        """`predict` of several queries, given by its arguments; the error of a query in place of
-        its answers. One pass over the tables scores several queries where that is faster; then the
-        last digits of a score depend on the other queries."""
-        found: list[list[Prediction] | DataError] = []
-        for start in range(0, len(queries), self.queries_at_once):
-            found += self._answered(queries[start : start + self.queries_at_once])
-        return found
-
-    @property
-    def queries_at_once(self) -> int:
-        """How many queries are scored in one pass over the tables: several by a matrix product."""
-        predictor = self.predictor
-        is_product = isinstance(predictor, TablePredictor) and predictor.score.is_bilinear
-        return QUERIES_AT_ONCE if is_product else 1
-
-    def _answered(self, queries: Sequence[Mapping[str, Any]]) -> list[list[Prediction] | DataError]:
-        found: list[list[Prediction] | DataError] = []
-        asked: list[tuple[int, tuple[int, int], dict[str, Any]]] = []
-        for place, query in enumerate(queries):
-            names, options = split_query(query)
-            try:
-                asked.append((place, self._query(*names), options))
-                found.append([])
-            except DataError as error:
-                found.append(error)
-        ids = np.array([(*pair, 0) for _, pair, _ in asked], dtype=np.int32).reshape(-1, 3)
-        scores = self.predictor.query_scores(ids) if asked else ()
-        for (place, pair, options), row in zip(asked, scores, strict=True):
-            found[place] = self._best_answers(pair, row, **options)
-        return found
-
-    def _best_answers(
-        self,
-        query: tuple[int, int],
-        scores: NDArray[np.float32],
-        k: int = 10,
-        new_only: bool = False,
-        in_range: bool = False,
-    ) -> list[Prediction]:
-        """The best answers by the scores of all entities."""
-        scores = self._finite(scores)
         known = self.answers.of(*query, self.version)
-        left = np.ones(len(scores), np.bool_)
+        left = np.ones(self.num_entities, np.bool_)
         if in_range:
             left[:] = False
             left[self._judge.range_of(query[1])] = True
         if new_only:
             left[known] = False
         left[self.removed] = False
-        best = best_first(np.where(left, scores, -np.inf), min(k, int(left.sum())))
-        judged = self._judge.judged(query, scores, best, known)
-        columns = (scores[best].tolist(), *(column.tolist() for column in judged))
-        names = self.names.entity_table.names(best)
+        best = self.predictor.best(*query, k, left)
+        self._finite(best.list)
+        judged = self._judge.judged(query, best.list, best.places, best.scores, known)
+        columns = (best.scores.tolist(), *(column.tolist() for column in judged))
+        names = self.names.entity_table.names(best.places)
         return [Prediction(*answer) for answer in zip(names, *columns, strict=True)]
 
     @names_damage
     def similar(self, entity: str, k: int = 10) -> list[Similar]:
         """The k entities with the greatest cosine similarity of rows."""
         number = self.names.entity_id(entity)
-        rows = self._table
-        cosines = self._finite(host(cosine_similarity(rows, rows[number : number + 1])))
-        cosines[number] = cosines[self.removed] = -np.inf
-        best = best_first(cosines, min(k, len(cosines) - len(self.removed) - 1))
-        found = zip(self.names.entity_table.names(best), cosines[best].tolist(), strict=True)
-        return [Similar(*each) for each in found]
+        left = np.ones(self.num_entities, np.bool_)
+        left[number] = left[self.removed] = False
+        best = self._tables.search.nearest(number, k, left)
+        self._finite(best.list)
+        names = self.names.entity_table.names(best.places)
+        return [Similar(*each) for each in zip(names, best.scores.tolist(), strict=True)]
 
     @names_damage
     def score(self, facts: Sequence[Triple]) -> list[ScoredFact]:
@@ -333,7 +282,8 @@ class Reader:
 
     def rows(self, ids: Ids) -> NDArray[np.float32]:
         """The inference rows of entities, (k, d)."""
-        return self._finite(host(self._table[index(ids, self._table.device)]))
+        table = self._tables.entity
+        return self._finite(host(table[index(ids, table.device)]))
 
     def _finite(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
         """These numbers; DamagedFile if one of them is no finite number."""
@@ -346,13 +296,13 @@ class Reader:
         return numbers
 
     @property
-    def _table(self) -> torch.Tensor:
+    def _tables(self) -> TablePredictor:
         if not isinstance(self.predictor, TablePredictor):
             raise DataError(
                 f"an entity has no row of its own under the method {self.config.method.name!r}; "
                 "ask a graph that another method learns"
             )
-        return self.predictor.entity
+        return self.predictor
 
     def _query(self, subject: str | None, relation: str, object_: str | None) -> tuple[int, int]:
         """The entity of the query, and the relation or its inverse."""
@@ -387,15 +337,6 @@ class Reader:
             require_fit(fits, f"{count} ids have no table {name!r} of as many rows")
         same = tables[ENTITY].shape[1] == tables[RELATION].shape[1]
         require_fit(same or not self.num_relations, "tables of entities and relations differ")
-
-
-def split_query(
-    query: Mapping[str, Any],
-) -> tuple[tuple[str | None, str, str | None], dict[str, Any]]:
-    """(subject, relation, object) and the other arguments of `Reader.predict`."""
-    options = dict(query)
-    subject, relation = options.pop("subject", None), options.pop("relation")
-    return (subject, relation, options.pop("object", None)), options
 
 
 def inference_tables(predictor: Predictor) -> dict[str, torch.Tensor] | None:

@@ -9,6 +9,7 @@ are those of exact products rounded to float32, and a target never loses to itse
 import numpy as np
 from numba import prange
 
+from lkge.backends.numba.distance import wide_dot
 from lkge.backends.numba.jit import inlined, parallel
 from lkge.models.parameters import Floats, Ints, Places
 from lkge.models.queries import Candidates
@@ -49,7 +50,7 @@ def count_above(
             score = scores[q, targets[b]]
             low, high = score - slack[q], score + slack[q]
             exact = slack[q] > 0
-            own = _product(queries[q], rows[targets[b]]) if exact else score
+            own = np.float32(wide_dot(queries, q, rows, targets[b])) if exact else score
             begin, higher, lower = 0, 0, 0
             for p in order:
                 while begin < limits[p]:
@@ -58,7 +59,7 @@ def count_above(
                     if exact and more + less < end - begin:
                         for c in range(begin, end):
                             if not (scores[q, c] > high or scores[q, c] < low):
-                                rival = _product(queries[q], rows[c])
+                                rival = np.float32(wide_dot(queries, q, rows, c))
                                 more += int(rival > own)
                                 less += int(rival < own)
                     begin, higher, lower = end, higher + more, lower + less
@@ -69,7 +70,7 @@ def count_above(
                     continue
                 ahead, behind = scores[q, answer] > high, scores[q, answer] < low
                 if exact and not (ahead or behind):
-                    rival = _product(queries[q], rows[answer])
+                    rival = np.float32(wide_dot(queries, q, rows, answer))
                     ahead, behind = rival > own, rival < own
                 for p in range(len(limits)):
                     if answer < limits[p] and since[place] <= until[p]:
@@ -86,12 +87,3 @@ def _beside(scores: Floats, low: np.float32, high: np.float32) -> tuple[int, int
         more += np.int32(scores[c] > high)
         less += np.int32(scores[c] < low)
     return int(more), int(less)
-
-
-@inlined
-def _product(x: Floats, y: Floats) -> np.float32:
-    """Σ x y of two rows (d,)."""
-    total = 0.0
-    for i in range(len(x)):
-        total += np.float64(x[i]) * np.float64(y[i])
-    return np.float32(total)

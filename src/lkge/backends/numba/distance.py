@@ -23,6 +23,7 @@ LANES, SUMS = 8, 4
 """Coordinates of a vector, and sums that are kept apart so that none waits for another."""
 
 VECTOR = ir.VectorType(ir.FloatType(), LANES)
+WIDE = ir.VectorType(ir.DoubleType(), LANES)
 WORD = ir.IntType(64)
 
 L1, L2, MODULI = range(3)
@@ -58,14 +59,18 @@ def _call(builder: Any, name: str, argument: Any) -> Any:
     return builder.call(function, [argument])
 
 
-def _summed(builder: Any, addresses: Sequence[Any], vectors: Any, term: Term) -> Any:
-    """Σ term over `vectors` groups of eight float32 at some addresses."""
+def _summed(
+    builder: Any, addresses: Sequence[Any], vectors: Any, term: Term, is_wide: bool = False
+) -> Any:
+    """Σ term over `vectors` groups of eight float32 at some addresses; wide: in float64."""
     pointers = [builder.inttoptr(address, VECTOR.as_pointer()) for address in addresses]
-    zero = ir.Constant(VECTOR, [0.0] * LANES)
+    zero = ir.Constant(WIDE if is_wide else VECTOR, [0.0] * LANES)
     totals = [cgutils.alloca_once_value(builder, zero) for _ in range(SUMS)]
 
     def add(place: Any, total: Any) -> None:
         parts = [builder.load(builder.gep(pointer, [place]), align=4) for pointer in pointers]
+        if is_wide:
+            parts = [builder.fpext(part, WIDE) for part in parts]
         builder.store(builder.fadd(builder.load(total), term(builder, parts)), total)
 
     fours = builder.sdiv(vectors, ir.Constant(WORD, SUMS))
@@ -80,13 +85,14 @@ def _summed(builder: Any, addresses: Sequence[Any], vectors: Any, term: Term) ->
     return _lanes_sum(builder, builder.fadd(builder.fadd(one, two), builder.fadd(three, four)))
 
 
-def _sum_of(term: Term, parts: int) -> Any:
+def _sum_of(term: Term, parts: int, is_wide: bool = False) -> Any:
     """The intrinsic for `_summed` with as many addresses as the term has parts, two or four."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _summed(builder, arguments[:-1], arguments[-1], term)
+        return _summed(builder, arguments[:-1], arguments[-1], term, is_wide)
 
-    signature = types.float32(*[types.uintp] * parts, types.intp)
+    result = types.float64 if is_wide else types.float32
+    signature = result(*[types.uintp] * parts, types.intp)
 
     def of_two(typing_context: Any, x: Any, y: Any, vectors: Any) -> Any:
         return signature, generate
@@ -112,6 +118,7 @@ def _lanes_sum(builder: Any, vector: Any) -> Any:
 _vector_l1 = _sum_of(_absolute_difference, 2)
 _vector_squares = _sum_of(_squared_difference, 2)
 _vector_dot = _sum_of(_product, 2)
+_vector_wide_dot = _sum_of(_product, 2, is_wide=True)
 _vector_moduli = _sum_of(_modulus_of_difference, 4)
 
 
@@ -148,6 +155,16 @@ def dot(x: Floats, a: int, y: Floats, b: int) -> np.float32:
     total = _vector_dot(_address(x, a, 0), _address(y, b, 0), width // LANES)
     for i in range(width // LANES * LANES, width):
         total += x[a, i] * y[b, i]
+    return total  # type: ignore[no-any-return]
+
+
+@inlined
+def wide_dot(x: Floats, a: int, y: Floats, b: int) -> float:
+    """x[a]·y[b] in float64, in which each product is exact, for C-contiguous matrices."""
+    width = x.shape[1]
+    total = _vector_wide_dot(_address(x, a, 0), _address(y, b, 0), width // LANES)
+    for i in range(width // LANES * LANES, width):
+        total += np.float64(x[a, i]) * np.float64(y[b, i])
     return total  # type: ignore[no-any-return]
 
 
