@@ -7,7 +7,7 @@ as a GPU would, and works on any machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +205,19 @@ def test_a_living_graph_learns_on_another_device(
     request.getfixturevalue("other_device")
     found = learned(tmp_path / "device", device=DEVICE)
     query = {"subject": "n3", "relation": "next"}
-    assert found.predict(**query) == expected.predict(**query)
+    for name, array in expected.reader.model_arrays.items():
+        assert np.array_equal(found.reader.model_arrays[name], array), name
+    assert_alike(found.predict(**query), expected.predict(**query))
     if method != "lan":  # its rows depend on the query
-        assert found.similar("n3", k=3) == expected.similar("n3", k=3)
-    assert found.score(ring) == expected.score(ring)
+        assert_alike(found.similar("n3", k=3), expected.similar("n3", k=3))
+    assert_alike(found.score(ring), expected.score(ring))
+
+
+def assert_alike(found: Sequence[tuple[Any, ...]], expected: Sequence[tuple[Any, ...]]) -> None:
+    """The same rows, but for the last digits of numbers: torch answers for a device, numpy for a
+    small graph on the CPU."""
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        assert one == tuple(
+            pytest.approx(each, rel=1e-5) if isinstance(each, float) else each for each in other
+        )

@@ -112,6 +112,8 @@ def test_a_route_that_says_nothing_needs_the_token_for_writing(learned: Path) ->
 
 READING = {
     *(("post", path) for path in ("/predict", "/predict/batch", "/similar", "/score")),
+    *(("post", path) for path in ("/predict/relations", "/predict/lines", "/suggest", "/explain")),
+    *(("get", f"/{path}") for path in ("predict", "relations", "find")),
     *(("get", f"/jobs{rest}") for rest in ("", "/{number}", "/{number}/events")),
     *(("get", f"/{path}") for path in ("entities", "relations", "neighbourhood", "map")),
     *(("get", f"/{path}") for path in ("versions", "health", "metrics", "events")),

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import METHOD_CONFIGS, RunConfig
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts
 from lkge.errors import UnknownName
@@ -314,12 +314,14 @@ def test_a_wrong_method_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(METHODS, "wrong", method)
+    monkeypatch.setitem(METHOD_CONFIGS, "wrong", method.Config)
     with pytest.raises(ContractBroken, match=complaint):
         check(config_for("wrong"))
 
 
 def test_an_honest_method_passes_every_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "remembering", Remembering)
+    monkeypatch.setitem(METHOD_CONFIGS, "remembering", Remembering.Config)
     check_method("remembering")
 
 

@@ -108,10 +108,10 @@ def test_the_display_shows_the_snapshot_under_way_and_those_finished() -> None:
 
 
 def test_before_a_run_starts_the_wait_for_the_kernels_is_explained() -> None:
-    assert "compiled once" in screen([Compiling()])
+    assert "compiled, once on a machine" in screen([Compiling()])
     stream = io.StringIO()
     PlainLines(stream)(Compiling())
-    assert "compiled once" in stream.getvalue()
+    assert "compiled, once on a machine" in stream.getvalue()
 
 
 def test_a_new_snapshot_starts_a_new_curve() -> None:

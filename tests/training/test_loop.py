@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.training.made import bytes_of, made_graph, names_of, quick, without_seconds
 
-from lkge.config import RunConfig
+from lkge.config import METHOD_CONFIGS, RunConfig
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.errors import UnknownName
 from lkge.evaluation.ranking import Evaluator, Validator
@@ -105,6 +105,7 @@ class Recorder(Method):
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Recorder]]:
     monkeypatch.setitem(METHODS, Recorder.name, Recorder)
+    monkeypatch.setitem(METHOD_CONFIGS, Recorder.name, Recorder.Config)
     yield Recorder
     monkeypatch.undo()
     assert Recorder.name not in METHODS
@@ -310,6 +311,7 @@ def test_time_is_that_of_learning_not_of_examination(monkeypatch: pytest.MonkeyP
 
     quickly = Evaluator.accuracies
     monkeypatch.setitem(METHODS, "slow", Slow)
+    monkeypatch.setitem(METHOD_CONFIGS, "slow", Slow.Config)
     monkeypatch.setattr(Evaluator, "accuracies", slow_accuracy)
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     results = Loop(made_graph(), quick("slow", max_epochs=2, patience=9)).run().results

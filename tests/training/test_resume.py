@@ -13,7 +13,7 @@ import torch
 from tests.training.made import bytes_of, made_graph, quick, without_seconds
 from torch import Tensor
 
-from lkge.config import RunConfig
+from lkge.config import METHOD_CONFIGS, RunConfig
 from lkge.methods import METHODS
 from lkge.methods.base import Method, State
 from lkge.training.checkpoint import Checkpoints
@@ -120,6 +120,7 @@ def test_a_crash_of_a_method_that_carries_its_optimizer(
             self.kept = dict(state)
 
     monkeypatch.setitem(METHODS, "carrying", Carrying)
+    monkeypatch.setitem(METHOD_CONFIGS, "carrying", Carrying.Config)
     config, events = quick("carrying", max_epochs=4, **BEYOND), list[Event]()
     learned = learn(None, config, events.append)
     assert set(learned.method.state()) == {"sums.entity", "sums.relation"}

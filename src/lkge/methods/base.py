@@ -34,7 +34,7 @@ class Method:
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
+    summary: ClassVar[str] = ""
     keeps: ClassVar[str] = NOTHING
     Config: ClassVar[type[MethodConfig]] = MethodConfig
     """Its own settings; a subclass of `MethodConfig` defined in the class body, or of a method of

@@ -259,8 +259,6 @@ def profiles() -> dict[str, Profile]:
 
 def profile_of(name: str) -> Profile:
     """The profile of one method."""
-    if name in BUILT_IN:
-        return BUILT_IN[name]
     known = profiles()
     if name not in known:
         raise UnknownName("method", name, sorted(known))
