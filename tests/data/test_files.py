@@ -218,12 +218,20 @@ def test_a_folder_that_has_settled_is_listed_once(
     now = Numbers(tmp_path, r"(\d+)")
     assert now() == now() == [3]
     assert len(listed) == 2  # it was made a moment ago, and may change again at the same time
-    os.utime(tmp_path, (0, 0))
+    os.utime(tmp_path, ns=(1, 1))
     assert [now(), now(), now()] == [[3]] * 3
     assert len(listed) == 3
     (tmp_path / "4").touch()
     now()
     assert len(listed) == 4
+
+
+def test_a_folder_whose_times_are_whole_seconds_is_always_listed(tmp_path: Path) -> None:
+    now = Numbers(tmp_path, r"(\d+)")
+    for number in range(3):
+        (tmp_path / str(number)).touch()
+        os.utime(tmp_path, (0, 0))
+        assert now() == list(range(number + 1))
 
 
 def test_changes_of_a_folder_at_any_moment_are_seen(tmp_path: Path) -> None:

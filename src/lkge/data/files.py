@@ -19,8 +19,9 @@ from lkge.errors import DataError, RunError
 LEFTOVER = ".*.part"
 """The pattern of temporary files that a crash in `unfinished` leaves in the folder."""
 
-SETTLED = 100_000_000
-"""Nanoseconds after a change of a folder from which on another change gives it another time."""
+SETTLED = 20_000_000
+"""Nanoseconds after a change of a folder from which on another change gives it another time: the
+clock of a file system ticks every 10 ms at least, or in whole seconds."""
 
 _LOCK_PAUSE = 0.01
 """Seconds between two tries to get a lock."""
@@ -125,12 +126,11 @@ def remove_leftovers(folder: Path) -> None:
 
 def numbers(folder: Path, pattern: str) -> list[int]:
     """The numbers in those names in `folder` that are of the pattern, ascending."""
-    wanted = re.compile(pattern, re.ASCII)
     try:
-        found = (wanted.fullmatch(name) for name in os.listdir(folder))
-        return sorted(int(match[1]) for match in found if match)
+        names = "/".join(["", *os.listdir(folder), ""])  # no name has a slash
     except OSError as error:
         raise RunError(f"{folder}: cannot be read: {reason_of(error)}") from error
+    return sorted(int(match[1]) for match in re.finditer(f"(?<=/){pattern}(?=/)", names, re.ASCII))
 
 
 class Numbers:
@@ -151,7 +151,8 @@ class Numbers:
         now = state.st_ino, state.st_mtime_ns
         if now != self._listed:
             self._numbers = numbers(self._folder, self._pattern)
-            self._listed = now if time.time_ns() - state.st_mtime_ns > SETTLED else None
+            age, is_fine = time.time_ns() - state.st_mtime_ns, state.st_mtime_ns % 10**9 > 0
+            self._listed = now if is_fine and age > SETTLED else None
         return list(self._numbers)
 
 

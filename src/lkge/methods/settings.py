@@ -4,6 +4,7 @@ from one snapshot to the next, and its settings. Torch is not imported.
 A method of another package says the same in its class.
 """
 
+import functools
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import ClassVar, Literal, NamedTuple
@@ -249,12 +250,17 @@ METHOD_CONFIGS.update({name: profile.config for name, profile in BUILT_IN.items(
 
 def profiles() -> dict[str, Profile]:
     """Of all methods, those of other packages too, which are imported for that."""
-    if METHOD_CONFIGS.keys() == BUILT_IN.keys() and not entry_points(group=GROUP):
+    if METHOD_CONFIGS.keys() == BUILT_IN.keys() and not _are_others_installed():
         return dict(BUILT_IN)
     from lkge.methods.base import known_methods
 
     known = known_methods()
     return {name: Profile(each.summary, each.keeps, each.Config) for name, each in known.items()}
+
+
+@functools.cache
+def _are_others_installed() -> bool:
+    return bool(entry_points(group=GROUP))
 
 
 def profile_of(name: str) -> Profile:
