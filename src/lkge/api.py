@@ -23,13 +23,15 @@ from lkge.data import catalog, files
 from lkge.data.checked_json import read_checked_json, read_json, write_checked_json
 from lkge.data.snapshots import GrowingGraph
 from lkge.data.vocabulary import Vocabulary
+from lkge.distributed.group import joined
+from lkge.distributed.loop import PartitionedLoop, with_partitions
 from lkge.errors import DamagedFile, RunError, SettingsError
 from lkge.evaluation.results import Results
 from lkge.models.predictor import Predictor
 from lkge.reports.text import shortened
 from lkge.sizing import Size
 from lkge.training.checkpoint import Checkpoints, read_tensors, write_tensors
-from lkge.training.events import Event, JsonlLog, Listener, by_default, heard
+from lkge.training.events import Event, JsonlLog, Listener, by_default, heard, ignore
 from lkge.training.loop import Learned, Loop
 from lkge.training.trainer import restored
 from lkge.training.warmup import warm_up
@@ -77,14 +79,21 @@ def run(
     require_graph(graph)
     named = {"dataset": graph.name, **changes} if config is None else changes
     chosen = configure(named, preset, config=config, size=None if config else size_of(graph))
-    with heard(listener, chosen.training.patience) as hearing:
+    workers = joined()
+    if out is not None:
+        chosen = with_partitions(chosen, graph, size_of(graph), workers)
+    elif chosen.training.partitions or workers.size > 1:
+        raise SettingsError("training by partitions keeps files: give a run folder by out")
+    with heard(listener if workers.is_first else ignore, chosen.training.patience) as hearing:
         if out is None:
             warm_up(chosen, hearing)
             learned = Loop(graph, chosen, None, hearing).run()
             return Run(learned.results, learned.predictor.with_names(graph.vocabulary))
         folder = Path(out)
         loop = _loop(folder, graph, chosen, hearing)
-        _create(folder, graph, chosen)
+        if workers.is_first:
+            _create(folder, graph, chosen)
+        workers.wait()
         return _learn(folder, loop)
 
 
@@ -115,9 +124,10 @@ def resume(
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder}: not a run folder: it has no {CONFIG}")
-    checkpoints = Checkpoints(folder / CHECKPOINT)
+    checkpoints, workers = Checkpoints(folder / CHECKPOINT), joined()
     if (folder / MODEL).is_file() and not checkpoints.exists:
-        checkpoints.remove()
+        if workers.is_first:
+            checkpoints.remove()
         return opened(folder)
     config = read_toml(folder / CONFIG)
     graph = load(config.dataset.name, data) if graph is None else graph
@@ -126,7 +136,9 @@ def resume(
         raise RunError(
             f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
         )
-    with heard(listener, config.training.patience) as hearing:
+    if workers.size > 1:
+        config = with_partitions(config, graph, size_of(graph), workers)
+    with heard(listener if workers.is_first else ignore, config.training.patience) as hearing:
         return _learn(folder, _loop(folder, graph, config, hearing))
 
 
@@ -163,24 +175,32 @@ def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
 
 def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listener) -> Loop:
     """What learns into `folder`; nothing is written yet."""
+    workers = joined()
+    if config.training.partitions and not workers.is_first:
+        return PartitionedLoop(graph, config, folder, listener, workers)
     log = JsonlLog(folder / LOG)
 
     def both(event: Event) -> None:
         log(event)
         listener(event)
 
+    if config.training.partitions:
+        return PartitionedLoop(graph, config, folder, both, workers)
     return Loop(graph, config, Checkpoints(folder / CHECKPOINT), both)
 
 
 def _learn(folder: Path, loop: Loop) -> Run:
-    with files.held(folder / LOCK) as alone:
+    workers = joined()
+    with files.held(folder / LOCK) if workers.is_first else nullcontext(True) as alone:
         if not alone:
             raise RunError(f"{folder}: another process is learning this run; wait for it to end")
-        for leftover in folder.rglob(files.LEFTOVER):
+        for leftover in folder.rglob(files.LEFTOVER) if workers.is_first else ():
             leftover.unlink()
+        workers.wait()
         warm_up(loop.config, loop.listener)
         learned, vocabulary = loop.run(), loop.graph.vocabulary
-        _keep(folder, learned, vocabulary)
+        if workers.is_first:
+            _keep(folder, learned, vocabulary)
     return Run(learned.results, learned.predictor.with_names(vocabulary), folder)
 
 
