@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 import lkge
+from lkge import distributed
 from lkge.cli import output
 from lkge.cli.flags import config_from, given_as, option, takes_settings
 
@@ -38,9 +39,13 @@ def run(
     else:
         chosen = config_from(config, flags, preset)
         folder = out or default_folder(chosen)
-        again = f"--resume {shlex.quote(str(folder))}"
-        remedy = f"go on with it by {again}, or name another folder with --out"
-        output.require_unused(folder, remedy)
+        if _was_begun(folder):
+            resume = folder
+        elif distributed.is_first():
+            again = f"--resume {shlex.quote(str(folder))}"
+            remedy = f"go on with it by {again}, or name another folder with --out"
+            output.require_unused(folder, remedy)
+    quiet = quiet or not distributed.is_first()
     screen = output.console(stderr=as_json)
     with output.stoppable(lambda: _advice(folder, data)):
         if resume is None:
@@ -49,10 +54,21 @@ def run(
             learn = _again(folder, data)
         with output.progress(screen, chosen.training.patience, quiet) as listener:
             done = learn(listener=listener)
+    if not distributed.is_first():
+        return
     if as_json:
         output.print_json(done.results.to_json())
     else:
         _show(done)
+
+
+def _was_begun(folder: Path) -> bool:
+    """Whether torchrun has started the workers again, and they had begun this run."""
+    if not distributed.is_restarted():
+        return False
+    from lkge.distributed.group import joined
+
+    return joined().agree((folder / "config.toml").is_file())
 
 
 def default_folder(config: lkge.RunConfig) -> Path:

@@ -7,6 +7,9 @@ A worker that is lost is noticed by the others in their next exchange, at the la
 
 import json
 import os
+import re
+import secrets
+import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import cache, wraps
@@ -16,6 +19,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from lkge.distributed import is_launched
 from lkge.errors import RunError, SettingsError
@@ -25,6 +30,7 @@ T = TypeVar("T")
 
 TIMEOUT = "LKGE_WORKER_TIMEOUT"
 SECONDS = 1800
+PAUSE = 0.02
 
 Message = tuple[int, int, Tensor]
 """The worker at the other end, a number by which both know the tensor, and the tensor."""
@@ -38,10 +44,11 @@ def names_the_loss(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except RuntimeError as error:  # of gloo, NCCL and the rendezvous
-            what = str(error).strip().splitlines()[0][:200] if str(error) else type(error).__name__
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            what = re.sub(r"^\[[^\]]*\.cc:\d+\] ", "", first).split(". ")[0][:200]
             raise RunError(
-                "another worker was lost, or did not answer within the time of "
-                f"{TIMEOUT}; go on from the last checkpoint with --resume ({what})"
+                f"another worker was lost or is silent ({what}); go on from the last checkpoint "
+                "with --resume"
             ) from error
 
     return call
@@ -127,4 +134,32 @@ def _join(timeout: timedelta) -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK") or 0))
         backend = "cpu:gloo,cuda:nccl"
-    dist.init_process_group(backend, timeout=timeout)
+    store, rank, size = next(rendezvous("env://", timeout=timeout))
+    start = _agreed_start(store, rank, size, time.monotonic() + timeout.total_seconds())
+    fresh = PrefixStore(start, store)
+    dist.init_process_group(backend, store=fresh, rank=rank, world_size=size, timeout=timeout)
+
+
+def _agreed_start(store: Store, rank: int, size: int, deadline: float) -> str:
+    """A new name, the same for all workers. The store of torchrun outlives workers: it may have
+    what lost ones wrote, so that the first worker answers each nonce until all have confirmed."""
+    own = secrets.token_hex(8)
+    store.set(f"nonce {rank}", own)
+    while time.monotonic() < deadline:
+        if rank:
+            nonce, _, start = _read(store, f"start {rank}").partition(" ")
+            if nonce == own:
+                store.set(f"confirmed {rank}", start)
+                return start
+        else:
+            for other in range(1, size):
+                store.set(f"start {other}", f"{_read(store, f'nonce {other}')} {own}")
+            if all(_read(store, f"confirmed {other}") == own for other in range(1, size)):
+                return own
+        time.sleep(PAUSE)
+    raise RuntimeError("not all workers have started")
+
+
+def _read(store: Store, key: str) -> str:
+    """The text of a key; empty if there is none."""
+    return str(store.get(key), "utf-8") if store.check([key]) else ""
