@@ -12,7 +12,6 @@ from lkge.data.reading import memory_of_machine
 from lkge.data.snapshots import GrowingGraph, Snapshot
 from lkge.distributed.checkpoint import ShardedCheckpoints
 from lkge.distributed.group import Workers
-from lkge.distributed.partition import Partition
 from lkge.distributed.shards import SUMS, TABLE, Shards, mapped
 from lkge.distributed.training import PartitionedTrainer, ShardedModel
 from lkge.errors import SettingsError
@@ -77,11 +76,9 @@ class PartitionedLoop(Loop):
         seconds_between_checkpoints: float = 2.0,
     ) -> None:
         entities = [snapshot.num_entities for snapshot in graph.snapshots]
-        number = config.training.partitions
-        partition = Partition.of(number, entities, config.training.seed)
         held = bytes_of_tables(config, entities[-1]) // workers.size
         self._folder = folder if held > memory_of_machine() // 2 else None
-        self.shards = Shards(config, partition, workers, self._folder)
+        self.shards = Shards(config, entities, workers, self._folder)
         checkpoints = ShardedCheckpoints(folder / "checkpoint", self.shards)
         super().__init__(graph, config, checkpoints, listener, seconds_between_checkpoints)
 

@@ -26,20 +26,24 @@ Pair = tuple[int, int]
 class Partition:
     """Each entity has a place, (N,): shard = place mod n, row = place // n. Places are dealt out at
     random, to the entities of a snapshot before those of the next: so the first N_j entities have
-    the first rows of each shard."""
+    the first rows of each shard. They are dealt anew for each epoch, `dealt` being its snapshot and
+    its number."""
 
     shards: int
     places: Ints
+    dealt: Pair = (0, 0)
 
     @classmethod
-    def of(cls, shards: int, entities: Sequence[int], seed: int) -> "Partition":
+    def of(
+        cls, shards: int, entities: Sequence[int], seed: int, dealt: Pair = (0, 0)
+    ) -> "Partition":
         """Of a graph that has so many `entities` after each of its snapshots."""
         places, known = [], 0
         for index, number in enumerate(entities):
-            generator = stream(seed, PARTITION, index)
+            generator = stream(seed, PARTITION, *dealt, index)
             places.append((known + generator.permutation(number - known)).astype(np.int32))
             known = number
-        return cls(shards, np.concatenate(places))
+        return cls(shards, np.concatenate(places), dealt)
 
     def shard(self, entities: Ids) -> Ints:
         """The shard of each entity."""

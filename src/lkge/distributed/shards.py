@@ -21,8 +21,8 @@ from lkge.distributed.partition import Ids, Pair, Partition
 from lkge.models.model import INITIALISE, stream, xavier_rows
 from lkge.models.parameters import index
 
-TABLE, SUMS, MEAN = "table", "sums", "mean"
-BEST, BEST_SUMS = "best", "best-sums"
+TABLE, SUMS, MEAN, DEALT = "table", "sums", "mean", "dealt"
+BEST, BEST_SUMS, BEST_DEALT = "best", "best-sums", "best-dealt"
 
 Rows = dict[str, Tensor]
 """The tensors (rows, d) of one shard, or of a pair, by name."""
@@ -33,13 +33,19 @@ class Shards:
     a `folder` in files there, of which the system keeps in memory what it can."""
 
     def __init__(
-        self, config: RunConfig, partition: Partition, workers: Workers, folder: Path | None = None
+        self,
+        config: RunConfig,
+        sizes: Sequence[int],
+        workers: Workers,
+        folder: Path | None = None,
     ) -> None:
-        self.partition, self.workers = partition, workers
+        """`sizes`: the entities after each snapshot."""
+        self._config, self._folder, self._sizes = config, folder, sizes
+        self.partition, self.workers = self._dealt((0, 0)), workers
+        self._best_partition = self.partition
         self.here: dict[int, Rows]
         self.entities = 0
         self._best: dict[int, Rows] = {}
-        self._config, self._folder = config, folder
         owners = enumerate(self._owners(0))
         self.here = {shard: {} for shard, owner in owners if owner == workers.rank}
 
@@ -50,7 +56,7 @@ class Shards:
 
     @property
     def pairs_of_worker(self) -> int:
-        """The pairs of a round that a worker trains, at most: the first ones are the first's."""
+        """The pairs of a round that a worker trains, at most."""
         return -(-self.partition.shards // 2 // self.workers.size)
 
     def grow(self, snapshot: Snapshot, *, anew: bool = False) -> None:
@@ -79,11 +85,13 @@ class Shards:
             best = self._best.get(shard, {})
             rows[TABLE], rows[SUMS] = best.get(BEST, rows[TABLE]), best.get(BEST_SUMS, rows[SUMS])
             rows.pop(MEAN, None)
+        self.partition = self._best_partition if self._best else self.partition
         self._best = {}
 
     def keep_best(self, *, with_sums: bool) -> None:
         """The rows that would be used for inference now are those of the best epoch."""
         names = {BEST: self.inference, **({BEST_SUMS: SUMS} if with_sums else {})}
+        self._best_partition = self.partition
         for shard, rows in self.here.items():
             best = self._best.setdefault(shard, {})
             for name, source in names.items():
@@ -135,6 +143,40 @@ class Shards:
         self.workers.exchange(sent, received)
         self.here |= wanted
 
+    def deal(self, snapshot: int, epoch: int) -> None:
+        """All rows go to other shards, at random, so that other pairs of entities meet. Two shards
+        are always together."""
+        before, homes, rank = self.partition, self._owners(0), self.workers.rank
+        if before.shards == 2 or before.dealt == (snapshot, epoch):
+            return
+        self.partition = after = self._dealt((snapshot, epoch))
+        dealt: dict[int, Rows] = {shard: {} for shard in self.here}
+        for name in self._names:
+            new = {shard: self._new(self._shape(shard)) for shard in self.here}
+            sent, received, places = [], [], []
+            for old in range(before.shards):
+                members = before.members(old, self.entities)
+                shards, rows = after.shard(members), torch.from_numpy(after.row(members)).long()
+                for shard in range(after.shards):
+                    chosen = torch.from_numpy(np.flatnonzero(shards == shard))
+                    number = old * after.shards + shard
+                    if homes[old] == rank:
+                        part = self.here[old][name][chosen]
+                        if homes[shard] != rank:
+                            sent.append((homes[shard], number, part))
+                    elif homes[shard] == rank:
+                        part = self._new((len(chosen), self._config.model.dim))
+                        received.append((homes[old], number, part))
+                    if homes[shard] == rank:
+                        places.append((new[shard], rows[chosen], part))
+            self.workers.exchange(sent, received)
+            for table, wanted, part in places:
+                table[wanted] = part
+            for shard, table in new.items():
+                dealt[shard][name] = table
+                del self.here[shard][name]
+        self.here = dealt
+
     def rows_of(self, entities: Ids, name: str) -> Tensor:
         """The rows of some entities, (k, d), on all workers."""
         device = self._config.training.device
@@ -148,16 +190,23 @@ class Shards:
 
     def named(self) -> Iterator[tuple[int, Rows]]:
         """All that is to be saved of each shard that is here."""
+        dealt = {
+            DEALT: torch.tensor(self.partition.dealt),
+            BEST_DEALT: torch.tensor(self._best_partition.dealt),
+        }
         for shard, rows in sorted(self.here.items()):
-            yield shard, rows | self._best.get(shard, {})
+            yield shard, rows | self._best.get(shard, {}) | dealt
 
     def load(self, saved: Mapping[int, Rows], entities: int) -> None:
         """Take back what `named` gave, each shard at its home."""
         self.entities, self._best = entities, {}
         for shard in self.here:
-            parts = {name: self._kept(tensor) for name, tensor in saved[shard].items()}
-            self.here[shard] = {n: t for n, t in parts.items() if n in (TABLE, SUMS, MEAN)}
-            self._best[shard] = {n: t for n, t in parts.items() if n in (BEST, BEST_SUMS)}
+            rows = dict(saved[shard])
+            dealt, best = _pair(rows.pop(DEALT)), _pair(rows.pop(BEST_DEALT))
+            rows = {name: self._kept(tensor) for name, tensor in rows.items()}
+            self.here[shard] = {n: t for n, t in rows.items() if n not in (BEST, BEST_SUMS)}
+            self._best[shard] = {n: t for n, t in rows.items() if n in (BEST, BEST_SUMS)}
+        self.partition, self._best_partition = self._dealt(dealt), self._dealt(best)
 
     def assemble(self, name: str, into: Tensor) -> None:
         """Write the rows of all shards to the table of the first worker, one after the other."""
@@ -174,7 +223,7 @@ class Shards:
                 into[torch.from_numpy(self.partition.members(shard, self.entities))] = rows.cpu()
 
     def _worker_of(self, number: int) -> int:
-        return number // self.pairs_of_worker
+        return number * self.workers.size // (self.partition.shards // 2)
 
     def _owners(self, turn: int) -> Sequence[int]:
         """The worker of each shard in a round."""
@@ -194,9 +243,17 @@ class Shards:
 
     def _empty(self, shard: int) -> Rows:
         """A shard to be filled, with the names that the others have."""
+        return {name: self._new(self._shape(shard)) for name in self._names}
+
+    @property
+    def _names(self) -> Sequence[str]:
+        """Of what is trained and moves."""
         averages = self._config.training.parameter_averaging
-        names = (TABLE, SUMS, MEAN) if averages else (TABLE, SUMS)
-        return {name: self._new(self._shape(shard)) for name in names}
+        return (TABLE, SUMS, MEAN) if averages else (TABLE, SUMS)
+
+    def _dealt(self, dealt: Pair) -> Partition:
+        training = self._config.training
+        return Partition.of(training.partitions, self._sizes, training.seed, dealt)
 
     def _tagged(self, shard: int, rows: Rows) -> list[tuple[int, Tensor]]:
         names = sorted(rows)
@@ -212,6 +269,11 @@ class Shards:
         if self._folder is None or not all(shape):
             return torch.empty(shape, device=self._config.training.device)
         return mapped(self._folder, shape)
+
+
+def _pair(tensor: Tensor) -> Pair:
+    first, second = tensor.tolist()
+    return first, second
 
 
 def mapped(folder: Path, shape: tuple[int, ...]) -> Tensor:

@@ -105,6 +105,7 @@ class PartitionedTrainer(Trainer):
         """All rounds; the mean loss of a fact."""
         edges, shards, total = self._epoch_edges(), self._shards, 0.0
         self._num_edges = len(edges)
+        shards.deal(self.snapshot.index, self.progress.epochs)
         parts = shards.partition.by_pair(edges, self.progress.epochs)
         for turn, facts in enumerate(parts):
             relation, own = self.model.tables.relation, shards.pairs_of_worker
