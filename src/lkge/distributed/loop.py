@@ -12,6 +12,7 @@ from lkge.data.reading import memory_of_machine
 from lkge.data.snapshots import GrowingGraph, Snapshot
 from lkge.distributed.checkpoint import ShardedCheckpoints
 from lkge.distributed.group import Workers
+from lkge.distributed.partition import MOST
 from lkge.distributed.shards import SUMS, TABLE, Shards, mapped
 from lkge.distributed.training import PartitionedTrainer, ShardedModel
 from lkge.errors import SettingsError
@@ -39,10 +40,10 @@ def with_partitions(
         return config
     if obstacle:
         raise SettingsError(f"cannot train by partitions: {obstacle}")
-    if number % 2 or number < 2 * workers.size:
+    if number % 2 or not 2 * workers.size <= number <= MOST:
         raise SettingsError(
-            f"training.partitions = {number} must be even, and at least twice the "
-            f"{workers.size} workers"
+            f"training.partitions = {number} must be even, at least twice the number of workers, "
+            f"{workers.size}, and at most {MOST}"
         )
     return config.with_changes({"training.partitions": number})
 

@@ -18,6 +18,9 @@ from lkge.data.array_types import Ints, Places
 from lkge.data.snapshots import Facts
 from lkge.models.model import PARTITION, stream
 
+MOST = 256
+"""Shards, at most: pairs are numbered with 16 bits."""
+
 Ids = NDArray[np.integer]
 Pair = tuple[int, int]
 
