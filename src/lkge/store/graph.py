@@ -30,6 +30,7 @@ from lkge.store.inbox import accept
 from lkge.store.locks import writing
 from lkge.store.open_version import OpenVersion
 from lkge.store.preview import Preview, preview
+from lkge.store.pruning import prune
 from lkge.store.queue import QueuedBatch, queue, restore, set_aside
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import (
@@ -340,7 +341,7 @@ class LivingGraph:
         with writing(self.store, "keep"):
             options = changed_options(self.store.options, versions, days)
             self.store.write_root(self.store.config.to_dict(), options)
-            self.store.prune(options)
+            prune(self.store, options)
         return options
 
     def rollback(self, version: int | str) -> VersionRecord:
