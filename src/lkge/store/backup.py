@@ -17,6 +17,7 @@ from lkge.data.files import (
     as_run_error,
     held,
     make_folders,
+    reason_of,
     remove,
     remove_leftovers,
     sync_folder,
@@ -27,6 +28,7 @@ from lkge.data.reading import open_regular, read_regular
 from lkge.errors import DamagedFile, RunError
 from lkge.store.checking import broken, files_of
 from lkge.store.inbox import waiting
+from lkge.store.pruning import sweep
 from lkge.store.records import Manifest, write_record
 from lkge.store.verified import VERIFIED
 from lkge.store.versions import (
@@ -105,7 +107,7 @@ def _copied(store: Store, target: Path) -> int:
     for version in set(copy.versions()) - set(manifests):
         remove(copy.manifest_file(version))
     sync_folder(copy.folder_of_versions)  # no manifest may come back without its files
-    copy.sweep()
+    sweep(copy)
     return size
 
 
@@ -163,7 +165,7 @@ def _opened(path: Path) -> BufferedReader:
     try:
         return open_regular(path, follow=False)
     except OSError as error:
-        raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
+        raise DamagedFile(f"{path}: cannot be read: {reason_of(error)}") from error
 
 
 def _replace(path: Path, content: bytes) -> int:
