@@ -1,4 +1,4 @@
-"""`lkge`, whose second worker is lost in the third round of its first start."""
+"""`lkge`, whose second worker is lost in the fifth round of its first start."""
 
 import os
 

@@ -27,7 +27,7 @@ def test_the_bytes_do_not_depend_on_workers_losses_or_where_shards_are(tmp_path:
     done = python("-m", "tests.distributed.workers", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     lost = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
-    assert len(lost) == 3
+    assert len(lost) == 4
     for line in lost:
         assert re.fullmatch(
             r"error: another worker was lost or is silent \(.+\); go on from .+ --resume", line

@@ -27,6 +27,8 @@ from lkge.reports import page
 
 GRAPH = made_graph()
 SHARDS, EPOCHS = 8, 4
+SILENCE = 6
+"""Seconds after which a worker counts as lost."""
 
 
 def config(**changes: Any) -> RunConfig:
@@ -52,22 +54,23 @@ def ignore(event: object) -> None:
     """No progress is shown."""
 
 
-def killed(folder: Path, rank: int, rounds: int) -> None:
-    """Learn; the worker of that rank ends itself after so many rounds."""
-    if int(os.environ["RANK"]) == rank:
-        lose(rounds)
+def losing(folder: Path, rounds: int, number: int = signal.SIGKILL, seconds: int = 60) -> None:
+    """Learn; the second worker gets a signal after so many rounds."""
+    os.environ["LKGE_WORKER_TIMEOUT"] = str(seconds)
+    if os.environ["RANK"] == "1":
+        lose(rounds, number)
     learn(folder)
 
 
-def lose(rounds: int) -> None:
-    """This process ends itself after so many rounds."""
+def lose(rounds: int, number: int = signal.SIGKILL) -> None:
+    """This process gets a signal after so many rounds."""
     combine, done = training.PartitionedTrainer._combine, 0
 
     def counted(self: training.PartitionedTrainer, changes: Any) -> None:
         nonlocal done
         done += 1
         if done == rounds:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
         combine(self, changes)
 
     training.PartitionedTrainer._combine = counted  # type: ignore[method-assign]
@@ -79,8 +82,9 @@ def on_disk(folder: Path) -> None:
     learn(folder)
 
 
-def group(size: int, work: Callable[[], None]) -> list[int]:
-    """The exit codes of so many workers; 2 is an error of lkge."""
+def group(size: int, work: Callable[[], None], *, ends_second: bool = False) -> list[int]:
+    """The exit codes of so many workers; 2 is an error of lkge. The second one may have to be ended
+    when the others have."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -95,6 +99,10 @@ def group(size: int, work: Callable[[], None]) -> list[int]:
             os._exit(2)
 
     children = [forked(partial(worker, rank)) for rank in range(size)]
+    if ends_second:
+        for child in children[:1] + children[2:]:
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        os.kill(children[1], signal.SIGKILL)
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
@@ -109,12 +117,15 @@ def check(place: Path) -> None:
     runs[3] = place / "killed"
     started = time.monotonic()
     rounds = (SHARDS - 1) * (EPOCHS + 1) + 3  # in the second snapshot
-    codes = group(4, partial(killed, runs[3], 1, rounds))
+    codes = group(4, partial(losing, runs[3], rounds))
     assert codes == [2, -signal.SIGKILL, 2, 2], codes
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 60, "they waited for the time to be over"
     assert not (runs[3] / "model.safetensors").exists()
     assert (runs[3] / "checkpoint").exists()
-    assert group(2, partial(learn, runs[3])) == [0, 0]
+    silent = partial(losing, runs[3], 1, signal.SIGSTOP, seconds=SILENCE)
+    codes = group(2, silent, ends_second=True)
+    assert codes == [2, -signal.SIGKILL], codes
+    assert group(3, partial(learn, runs[3])) == [0, 0, 0]
 
     whole = {run.name: (run / "model.safetensors").read_bytes() for run in runs.values()}
     assert len(set(whole.values())) == 1, {name: hash(data) for name, data in whole.items()}

@@ -59,7 +59,8 @@ class ShardedPredictor(Predictor):
         """How many entities of a shard are above each target, and how many beside it; (2, b, p). A
         target in the shard is one of its rows; others stand behind its rows and count for none."""
         partition, objects = self.shards.partition, grouped.targets
-        rows = self.score.prepare_entities(self.shards.here[shard][self.name])
+        rows = self.shards.here[shard][self.name].to(targets.device)
+        rows = self.score.prepare_entities(rows)
         places = np.where(
             partition.shard(objects) == shard, partition.row(objects), len(rows) + numbers
         ).astype(np.int32)

@@ -106,9 +106,10 @@ class Shards:
         return MEAN if all(MEAN in rows for rows in self.here.values()) else TABLE
 
     def hand(self, pair: Pair) -> Rows:
-        """A copy of the rows of two shards as one table."""
+        """A copy of the rows of two shards as one table, on the device."""
         first, second = (self.here[shard] for shard in pair)
-        return {name: torch.cat([first[name], second[name]]) for name in first}
+        device = self._config.training.device
+        return {name: torch.cat([first[name], second[name]]).to(device) for name in first}
 
     def put_back(self, pair: Pair, hand: Rows) -> None:
         """The inverse of `hand`."""
