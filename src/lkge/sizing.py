@@ -122,6 +122,9 @@ def describe(config: RunConfig, size: Size) -> str:
     parts.append(
         f"about {expected.seconds / 60:.1f} minutes an epoch, at most {training.max_epochs} epochs"
     )
+    if training.partitions:
+        parts.append(f"{training.partitions} partitions, two at a time")
+        return "; ".join(parts)
     parts.append(f"{expected.memory / 2**30:.1f} GiB of memory")
     if expected.memory > (there := memory_of_machine()):
         parts.append(f"this machine has {there / 2**30:.1f} GiB: choose a smaller --dim")

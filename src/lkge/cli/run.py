@@ -116,11 +116,16 @@ def _anew(
     """The function that learns the graph of the settings. The graph is loaded here; its size
     decides on settings that were not given."""
     from lkge import api
+    from lkge.distributed.group import joined
+    from lkge.distributed.loop import with_partitions
 
     graph = api.load(configured().dataset.name, data)
-    output.say_warnings(graph.warnings)
+    if distributed.is_first():
+        output.say_warnings(graph.warnings)
     size = api.size_of(graph)
     config = configured(size=size)
+    if not config.training.partitions:
+        config = with_partitions(config, graph, size, joined())
     if not quiet:
         output.say_size(config, size)
     return partial(api.run, graph, out=folder, config=config)

@@ -32,11 +32,13 @@ def with_partitions(
 ) -> RunConfig:
     """The config with the number of partitions that a run has, given or by size; 0: none."""
     number = partitions(config, size, workers.size)
+    if not number:
+        return config
     method = method_named(config.method.name)(config)
     obstacle = method.partition_obstacle(len(graph))
     if config.training.optimizer != "adagrad":
         obstacle = "training.optimizer = 'adam'; it has adagrad"
-    if not number or (obstacle and workers.size == 1 and not config.training.partitions):
+    if obstacle and workers.size == 1 and not config.training.partitions:
         return config
     if obstacle:
         raise SettingsError(f"cannot train by partitions: {obstacle}")
