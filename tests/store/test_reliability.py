@@ -31,6 +31,8 @@ def test_bins_have_the_mean_and_the_share_by_hand() -> None:
     assert [each.true for each in found.bins] == pytest.approx([0.25, 0.5, 1.0])
     assert found.error == pytest.approx((4 * 0.22 + 2 * 0.04 + 0) / 7)
     assert (found.queries, found.answers) == (3, 5)
+    assert found.error_above == pytest.approx(2 * 0.04 / 3)
+    assert reliability(1, plausibility[:1], true[:1], np.ones(1)).error_above is None
 
 
 def test_a_curve_is_tested_on_lists_that_it_has_not_seen() -> None:

@@ -127,7 +127,9 @@ def _reliability_line(found: Reliability | None) -> str:
     if found is None:
         return "plausibility: its reliability is not measured in this version"
     answers, queries = text.count(found.answers), text.count(found.queries)
-    off = f"off by {text.number(found.error)} on average"
+    off, above = f"off by {text.number(found.error)} on average", found.error_above
+    if above is not None:
+        off = f"{off} and by {text.number(above)} above 0.1"
     return f"plausibility: {off}, over {answers} answers to {queries} held-out queries"
 
 

@@ -377,6 +377,7 @@ class Reliability(BaseModel):
     queries: Count
     answers: Count
     error: float = Field(description="Expected calibration error.")
+    error_above: float | None = Field(description="The same where plausibility is above 0.1.")
     bins: list[ReliabilityBin]
 
 

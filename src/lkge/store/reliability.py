@@ -44,6 +44,16 @@ class Reliability:
         """The number of answers."""
         return sum(each.answers for each in self.bins)
 
+    @property
+    def error_above(self) -> float | None:
+        """The mean distance over the answers of all bins but the first one: most answers are
+        implausible, and `error` is small if that is true. None if there are no others."""
+        left = [each for each in self.bins if each.plausibility >= 1 / BINS]
+        if not left:
+            return None
+        distance = sum(each.answers * abs(each.plausibility - each.true) for each in left)
+        return distance / sum(each.answers for each in left)
+
 
 def reliability(
     queries: int,
