@@ -90,7 +90,7 @@ function draw() {
     ({ one, kind: kinds.get(one.relation), lines: broken(read(one.entity, shown.labels), letters) }));
   const half = Math.ceil(nodes.length / 2);
   const sides = [nodes.slice(0, half), nodes.slice(half)];
-  const own = broken(read(shown.entity, shown.labels), Math.floor((2 * reach) / LETTER));
+  const own = broken(read(shown.entity, shown.labels), Math.max(8, Math.floor((2 * reach - 3 * GAP) / (LETTER + 1))));
   const height = Math.max(2 * (30 + LINE * own.length), ...sides.map(heightOf));
   const middle = { x: width / 2, y: height / 2 };
   const spots = sides.flatMap((side, left) => placed(side, height, middle.x + (left ? -reach : reach)));

@@ -1,7 +1,7 @@
 /** The map of the embedding, on a canvas. */
 
 import { get } from "./api.js";
-import { byId, clipped, count, settled } from "./dom.js";
+import { byId, clipped, count, grouped, settled } from "./dom.js";
 import { Hand } from "./hand.js";
 import { shown } from "./names.js";
 import { choose, on, state } from "./state.js";
@@ -43,7 +43,7 @@ async function load() {
 /** Say of how many entities the points are a sample. */
 function share() {
   const drawn = points?.entities.length ?? 0;
-  byId("map-share").textContent = drawn && drawn < total ? `${drawn} of ${count(total, "entity", "entities")}` : "";
+  byId("map-share").textContent = drawn && drawn < total ? `${grouped(drawn)} of ${count(total, "entity", "entities")}` : "";
 }
 
 /** Give every point its colour, and the legend its ends. */
