@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.browser import DESK, PHONE, barriers, chromium, page_at
-from tests.serve.helpers import IDLE_LEARNER, TOKEN, set_reliability, threaded
+from tests.serve.helpers import IDLE_LEARNER, TOKEN, running_client, set_reliability, threaded
 
 from lkge import living
 
@@ -549,6 +549,18 @@ def test_a_wrong_token_is_told(browser: Browser, url: str) -> None:
         expect(page.get_by_label("Facts, one a line")).to_have_value("a | b | c")
         expect(page.get_by_label("Token")).to_have_attribute("aria-invalid", "true")
         expect(page.get_by_label("Token")).to_be_focused()
+
+
+SAID = "(said) => import('/static/api.js').then((part) => new part.Problem(said, 'x').message)"
+
+
+def test_a_token_for_reading_is_told_from_one_for_writing(page: Page, learned: Path) -> None:
+    header = {"Authorization": "Bearer reading"}
+    with running_client(learned, read_token="reading", learner_command=IDLE_LEARNER) as client:
+        refusal = client.post("/facts", json={"facts": [["a", "b", "c"]]}, headers=header)
+    assert refusal.status_code == 403
+    told = "a token for reading, or a password, allows no writing; send that for writing"
+    assert page.evaluate(SAID, refusal.json()) == told
 
 
 def test_a_file_is_looked_at_and_sent(browser: Browser, learned: Path, tmp_path: Path) -> None:

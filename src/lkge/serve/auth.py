@@ -132,7 +132,7 @@ async def authorize(request: Request) -> None:
             raise _unauthorized("Bearer")
         case Access.READ:
             detail = "a token for reading, or a password, allows no writing; send that for writing"
-            raise HTTPProblem(403, detail)
+            raise HTTPProblem(403, f"{detail}: `Authorization: Bearer TOKEN`")
 
 
 def _unauthorized(challenge: str) -> HTTPProblem:

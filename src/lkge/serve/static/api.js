@@ -2,11 +2,14 @@
 
 const NO_TOKEN = "This needs the token of the service. Write it into the field “Token”.";
 const WRONG_TOKEN = "The service does not know this token. It is the one that the service was started with: “lkge serve” prints it, unless it was given by --token-file or LKGE_TOKEN.";
+/** What a program has to send; the page sends it by itself. */
+const HEADER = /: `Authorization: .*`/;
 
 export class Problem extends Error {
   constructor(problem, token) {
     const refusal = problem.status === 401 && (token ? WRONG_TOKEN : NO_TOKEN);
-    super(refusal || problem.detail || problem.title || "the service did not answer");
+    const detail = problem.detail?.replace(HEADER, "");
+    super(refusal || detail || problem.title || "the service did not answer");
     this.status = problem.status;
     this.nearest = problem.nearest || [];
   }
