@@ -16,7 +16,13 @@ import torch
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
 
-LONG = ("test_tutorial.py", "test_quality.py", "test_add_a_method.py", "test_kill.py")
+LONG = (
+    "test_tutorial.py",
+    "test_quality.py",
+    "test_add_a_method.py",
+    "test_kill.py",
+    "test_site.py",
+)
 """Files with tests of half a minute: they begin first, so that no process waits for one at the
 end."""
 

@@ -58,6 +58,7 @@ def init(
     keep: int = Options.keep,
     keep_days: int = Options.keep_days,
     known: bool = Options.known,
+    valid: float | None = None,
     preset: str | None = None,
     config: RunConfig | None = None,
     store_config: StoreConfig | None = None,
@@ -68,7 +69,8 @@ def init(
     a whole `config` or of a `preset`; default: "living", or for a method other than evergreen
     "living-paper".
 
-    `facts` are learned first: triples, files, or an object such as a data frame, as for `add`.
+    `facts` are learned first: triples, files, or an object such as a data frame, and the share
+    `valid` of them is held out, as for `add`.
     `keep` versions stay on disk, and each for `keep_days` days at least. With `known=False` known
     answers are not kept: then nothing marks or leaves out what is known already. `data` is where
     the dataset of a run may be found.
@@ -91,7 +93,7 @@ def init(
         initial = InitialVersion.empty(chosen if known else without_facts(chosen))
     graph = create(folder, initial, options, store_config)
     if first:
-        graph.add(first)
+        graph.add(first, valid=valid)
     return graph
 
 
