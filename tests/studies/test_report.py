@@ -48,17 +48,18 @@ def row(text: str, heading: str, name: str) -> list[str]:
 def test_everything_is_written_from_the_json_files(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pages: list[tuple[int, Path]] = []
+    pages: list[tuple[int, Path, str]] = []
     monkeypatch.setattr(
-        "lkge.studies.report.write_page", lambda results, path: pages.append((len(results), path))
+        "lkge.studies.report.write_page",
+        lambda results, path, reference: pages.append((len(results), path, reference)),
     )
     page = write_study(study_named("paper"), kept)
-    assert pages == [(12, page)]
+    assert pages == [(12, page, "lkge")]
     assert page == kept / "index.html"
     assert sorted(path.name for path in (kept / "figures").iterdir()) == [
         f"figure-{name}.{kind}"
         for name in ("3-mrr-change", "4-transfer", "5-time")
-        for kind in ("png", "svg")
+        for kind in ("pdf", "png", "svg")
     ]
     text = (kept / "README.md").read_text(encoding="utf-8")
     for path in (kept / "figures").glob("*.png"):

@@ -134,15 +134,16 @@ def report(
     out: Annotated[
         Path | None,
         Option(
-            help="The folder for figures and page.",
+            help="The folder for figures, tables and page.",
             show_default="that of the run, or report for several runs",
         ),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Print tables, and draw figures and one self-contained page, of one or more runs.
+    """Print tables, and write them with figures and one self-contained page, of one or more runs.
 
-    Runs that differ only in their seed are averaged. The folder of `lkge bench` means all its runs.
+    Runs that differ only in their seed are averaged. The first system is compared with each other
+    one. The folder of `lkge bench` means all its runs.
     """
     from lkge.reports import page, tables
 
@@ -150,12 +151,12 @@ def report(
     folder = out or (runs[0] if len(runs) == 1 else Path("report"))
     written = page.write_report(results, folder)
     if as_json:
-        output.print_json({"page": str(written), "systems": tables.summary_rows(results)})
+        output.print_json(tables.plain(results) | {"page": str(written)})
         return
     screen = output.console()
     for table in tables.terminal_tables(results):
         screen.print(table)
-    output.say(f"Open {written}; the figures are in {folder / 'figures'}")
+    output.say(f"Open {written}; figures and tables are in {folder}")
 
 
 def results_of(folder: Path) -> list[lkge.Results]:

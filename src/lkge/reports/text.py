@@ -17,6 +17,16 @@ def number(value: float) -> str:
     return MINUS + text if value < 0 and float(text) else text
 
 
+def signed(value: float) -> str:
+    """A number with its sign."""
+    return f"+{number(value)}" if value > 0 else number(value)
+
+
+def probability(p: float) -> str:
+    """Three decimals, or `< 0.001`."""
+    return "< 0.001" if p < 0.001 else number(p)
+
+
 def count(value: float) -> str:
     """A whole number with its thousands apart."""
     return ABSENT if math.isnan(value) else f"{round(value):,}"
