@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +28,13 @@ def run(
     resume: Annotated[
         Path | None, Option(help="Go on with this run folder, where it was stopped.")
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        Option(
+            metavar="KIND:FOLDER",
+            help="Follow the run by tensorboard:FOLDER or mlflow:FOLDER; may be repeated.",
+        ),
+    ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -42,13 +49,13 @@ def run(
         remedy = f"go on with it by {again}, or name another folder with --out"
         output.require_unused(folder, remedy)
     screen = output.console(stderr=as_json)
-    with output.stoppable(lambda: _advice(folder, data)):
+    with output.stoppable(lambda: _advice(folder, data, track or [])):
         if resume is None:
             learn = _anew(folder, data, partial(config_from, config, flags, preset), quiet)
         else:
             learn = _again(folder, data)
         with output.progress(screen, chosen.training.patience, quiet) as listener:
-            done = learn(listener=listener)
+            done = learn(listener=listener, trackers=track or [])
     if as_json:
         output.print_json(done.results.to_json())
     else:
@@ -63,16 +70,17 @@ def default_folder(config: lkge.RunConfig) -> Path:
     return Path("runs", name)
 
 
-def resume_line(folder: Path, data: Path | None = None) -> str:
+def resume_line(folder: Path, data: Path | None = None, track: Sequence[str] = ()) -> str:
     """The command that resumes a run."""
     words = ["lkge", "run", "--resume", str(folder)]
-    return shlex.join(words if data is None else [*words, "--data", str(data)])
+    words += [] if data is None else ["--data", str(data)]
+    return shlex.join([*words, *(word for each in track for word in ("--track", each))])
 
 
-def _advice(folder: Path, data: Path | None) -> str:
+def _advice(folder: Path, data: Path | None, track: Sequence[str]) -> str:
     """How to continue after Ctrl-C."""
     if (folder / "config.toml").is_file():
-        return f"To go on: {resume_line(folder, data)}"
+        return f"To go on: {resume_line(folder, data, track)}"
     return "Nothing was learned yet."
 
 
