@@ -9,16 +9,17 @@ from lkge.reports.comparison import Difference, differences
 from lkge.reports.grids import Grid, grid_of
 from lkge.reports.systems import MEASURES, System, by_dataset
 
-INTERVAL = "95 % interval"
+INTERVAL = "Interval"
 INTERVAL_NOTE = (
     "Mean over the seeds and its 95 % interval (Student's t). It holds for other seeds on this "
     "graph, not for other graphs."
 )
 DIFFERENCE_NOTE = (
     "MRR of the last model over all test facts: the mean difference of runs with the same seed. "
-    "Interval and p over seeds: paired t test, whether other seeds would agree. p over relations: "
-    "randomisation test, whether the difference is spread over the relations or could be due to a "
-    "few of them. Neither holds for other graphs, and no p is adjusted for the number of rows."
+    "Interval (95 %) and p over seeds: paired t test, whether other seeds would agree. p over "
+    "relations: randomisation test, whether the difference is spread over the relations or could "
+    "be due to a few of them. Neither holds for other graphs, and no p is adjusted for the number "
+    "of rows."
 )
 
 
