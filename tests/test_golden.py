@@ -198,6 +198,8 @@ def test_an_old_living_graph_learns_the_batch_that_waits_and_new_facts(tmp_path:
 
 # Format 3
 
+NEWEST = "versions/000004.json"
+
 
 def test_a_living_graph_of_format_3_answers_as_it_did(tmp_path: Path) -> None:
     folder = copied("store-3", tmp_path)
@@ -215,9 +217,10 @@ def test_a_living_graph_of_format_3_answers_as_it_did(tmp_path: Path) -> None:
     assert lkge.open(folder, version="first").version == 1
 
 
-def test_a_later_writer_leaves_the_graph_readable(tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", [("store.json",), (NEWEST,), ("store.json", NEWEST)])
+def test_a_later_writer_leaves_the_graph_readable(tmp_path: Path, files: tuple[str, ...]) -> None:
     folder = copied("store-3", tmp_path)
-    for file in ("store.json", "versions/000004.json"):
+    for file in files:
         tree = read_checked_json(folder / file) | {"format": {"reader": 3, "writer": 4}}
         write_checked_json(folder / file, tree | {"later": 1})
     graph, before = lkge.open(folder), bytes_of(folder)

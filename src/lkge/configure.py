@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from lkge.config import SECTIONS, RunConfig
 from lkge.data.documents import read_toml as read_toml_file
 from lkge.errors import LkgeError, SettingsError, did_you_mean, most_similar
-from lkge.methods.settings import profile_of
+from lkge.methods.profiles import profile_of
 from lkge.sizing import Size, sized
 
 T = TypeVar("T")

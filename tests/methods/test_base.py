@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.methods.hand_made import FIRST
 
+from lkge.config import MethodConfig
 from lkge.data.snapshots import with_inverses
 from lkge.errors import UnknownName
 from lkge.methods.base import METHODS, Method, method_named, register
+from lkge.methods.profiles import BUILT_IN
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient
 from lkge.testing import paper_config
@@ -26,6 +28,13 @@ def test_every_method_says_what_it_is() -> None:
     for method in METHODS.values():
         assert method.keeps
         assert method.__doc__ not in {None, *(base.__doc__ for base in method.__mro__[1:])}
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_the_settings_of_a_method_are_in_the_file_beside_it(name: str) -> None:
+    method, config = METHODS[name], BUILT_IN[name].config
+    assert method.Config is config
+    assert config is MethodConfig or config.__module__ == f"{method.__module__}_settings"
 
 
 def test_an_unknown_method_is_named_with_the_nearest() -> None:

@@ -1,6 +1,6 @@
 """Sequences of requests along the links of the schema: facts, their job, their version, queries.
 
-`LKGE_HTTP_FUZZ` is the number of sequences, default 4; thousands take minutes.
+`LKGE_HTTP_FUZZ` is the number of sequences, default 4, and `LKGE_HTTP_SEED` the first seed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lkge.store.reader import open_reader
 from lkge.training.events import Event, VersionPublished
 
 SEQUENCES, AT_ONCE = int(os.environ.get("LKGE_HTTP_FUZZ", "4")), 4
+SEED = int(os.environ.get("LKGE_HTTP_SEED", "0"))
 OF_A_GRAPH = 200
 """Sequences that one graph gets, at most."""
 SECONDS_OF_A_VERSION = 0.5
@@ -104,7 +105,7 @@ def test_any_sequence_of_requests_is_answered_as_the_schema_says(
 
     for number in range(first, min(SEQUENCES, first + OF_A_GRAPH), AT_ONCE):
         with suppress(FlakyStrategyDefinition):  # the service does not forget between sequences
-            seed(number)(Sequence).run(
+            seed(SEED + number)(Sequence).run(
                 settings=settings(
                     max_examples=AT_ONCE,
                     stateful_step_count=8,

@@ -10,10 +10,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.torture.disk import Disk, Tree, digest_of, tree_of, write_tree
+from tests.torture.disk import Disk, Sync, Tree, digest_of, tree_of, write_tree
 from tests.torture.filesystem import Recorder, watched
 from tests.torture.judging import Judge, alike
 from tests.torture.operations import Expected, Operation, beginning, place_in
+
+MOST_OF_A_MOMENT = 1024
+"""Combined states of a moment that are made, at most."""
+MOST_WITHOUT = 400
+"""States without the syncs of a place that are looked at, at most."""
 
 
 @dataclass
@@ -56,33 +61,57 @@ class Recording:
 
 @dataclass
 class Found:
-    """How many states were looked at, and what was wrong."""
+    """How many states were looked at, how many of these lose one thing, nothing or everything,
+    whether there are no others, and what was wrong."""
 
     states: int = 0
+    single: int = 0
+    is_all: bool = False
     problems: list[str] = field(default_factory=list)
 
 
-def crash(recording: Recording, limit: int, seed: int = 0, most: int | None = None) -> Found:
-    """Look at the states before each change, `limit` of each or a few more; in all at most
-    `most`, in a random order."""
-    chosen = list(_states(recording, limit, random.Random(seed)))
-    random.Random(seed).shuffle(chosen)
-    chosen = chosen[:most]
-    found = Found()
-    for tree, moment in chosen:
+def crash(recording: Recording, most: int, seed: int = 0, *, whole: bool = False) -> Found:
+    """Look at states of all moments, at most `most`, in a random order; with `whole`, at all states
+    that lose one thing, nothing or everything, and at others up to `most` in all."""
+    chance = random.Random(seed)
+    single, combined, is_all = _states(recording, most, chance)
+    every, first = single | combined, list(single) if whole else []
+    others = sorted(every.keys() - set(first))
+    chance.shuffle(others)
+    chosen = [*first, *others][: max(most, len(first))]
+    found = Found(is_all=is_all and len(chosen) == len(every))
+    for digest in chosen:
+        tree, moment = every[digest]
         found.states += 1
+        found.single += digest in single
         if problem := recording.problem(tree, moment):
             found.problems.append(f"{recording.operation.name}, before change {moment}: {problem}")
     return found
 
 
-def _states(recording: Recording, limit: int, chance: random.Random) -> Iterator[tuple[Tree, int]]:
-    """All different states, and the last moment of each: there the most is acknowledged."""
-    last: dict[bytes, tuple[Tree, int]] = {}
-    for moment in range(recording.end + 1):
-        for tree in recording.disk.states(moment, limit, chance):
-            last[digest_of(tree)] = tree, moment
-    yield from last.values()
+States = dict[bytes, tuple[Tree, int]]
+"""Different states by their digests, and the last moment of each: there the most is
+acknowledged."""
+
+
+def _states(recording: Recording, most: int, chance: random.Random) -> tuple[States, States, bool]:
+    """The states of all moments that lose one thing, nothing or everything; so many others that
+    there are `most`, or all; and whether that is all."""
+    disk, moments = recording.disk, range(recording.end + 1)
+    single: States = {}
+    for moment in moments:
+        for tree in disk.states(moment, 0, chance):
+            single[digest_of(tree)] = tree, moment
+    limit, largest = 4, max(map(disk.number_of_states, moments))
+    while True:
+        combined: States = {}
+        for moment in moments:
+            for tree in disk.states(moment, limit, chance):
+                digest = digest_of(tree)
+                (single if digest in single else combined)[digest] = tree, moment
+        if len(single) + len(combined) >= most or limit >= min(largest, MOST_OF_A_MOMENT):
+            return single, combined, largest <= limit
+        limit *= 4
 
 
 @dataclass(frozen=True)
@@ -104,16 +133,28 @@ def drop_sites(recording: Recording, needed: Collection[str] = ()) -> Iterator[D
 
 
 def dropped(recording: Recording, places: Sequence[int]) -> Dropped:
-    """What happens without some syncs: states are looked at until a problem is found."""
+    """What happens without some syncs: states are looked at until a problem is found, first those
+    that lose all that a sync protects, the latest ones before the others."""
     disk, seen = recording.disk.without(places), set()
     syncs = [(place, recording.disk.syncs[place]) for place in places]
     first = syncs[0][1]
-    for moment in reversed(range(places[0], recording.end + 1)):
-        for place, sync in syncs:
-            for tree in disk.losses(place, sync, moment) if place < moment else ():
-                if (digest := digest_of(tree)) in seen:
-                    continue
-                seen.add(digest)
-                if problem := recording.problem(tree, moment):
-                    return Dropped(first.site, sync.path, len(seen), problem)
+    for tree, moment, sync in _without(disk, syncs, recording.end):
+        if (digest := digest_of(tree)) in seen:
+            continue
+        if len(seen) == MOST_WITHOUT:
+            break
+        seen.add(digest)
+        if problem := recording.problem(tree, moment):
+            return Dropped(first.site, sync.path, len(seen), problem)
     return Dropped(first.site, first.path, len(seen), None)
+
+
+def _without(
+    disk: Disk, syncs: Sequence[tuple[int, Sync]], end: int
+) -> Iterator[tuple[Tree, int, Sync]]:
+    for whole in (True, False):
+        for moment in reversed(range(syncs[0][0], end + 1)):
+            for place, sync in syncs:
+                if place < moment:
+                    for tree in disk.losses(place, sync, moment, whole=whole):
+                        yield tree, moment, sync

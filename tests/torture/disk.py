@@ -165,35 +165,44 @@ class Disk:
     def states(self, moment: int, limit: int, chance: random.Random) -> Iterator[Tree]:
         """What the disk may hold if the power goes before change `moment`: all states, or a sample
         of about `limit`, with those among them that lose all, nothing, or one thing."""
+        fixed, entries, files = self._losable(moment)
+        for choice in _combinations(_choices(entries, files), limit, chance):
+            kept = [n for n, keep in zip(entries, choice, strict=False) if keep]
+            contents = dict(zip(files, choice[len(entries) :], strict=True))
+            yield self.tree([*fixed, *kept], contents, moment)
+
+    def number_of_states(self, moment: int) -> int:
+        """How many `states` there are; some may be equal."""
+        _, entries, files = self._losable(moment)
+        return math.prod(map(len, _choices(entries, files)))
+
+    def _losable(self, moment: int) -> tuple[list[int], list[int], dict[int, list[bytes]]]:
+        """The changes that last before a moment, the entries that may be lost, and the contents
+        that each file may have of those that have something to lose."""
         fixed = [n for n in range(moment) if self.lasts[n] < moment]
         pending = [n for n in range(moment) if self.lasts[n] >= moment]
         entries = [n for n in pending if isinstance(self.changes[n], Entry)]
         seen = {node for names in self._folders(fixed).values() for node in names.values()}
         seen |= {change.node for n in entries if isinstance(change := self.changes[n], Entry)}
         files = self._pending_files(pending, moment)
-        files = {node: contents for node, contents in files.items() if node in seen}
-        choices: list[Sequence[Any]] = [(True, False)] * len(entries) + [*files.values()]
-        for choice in _combinations(choices, limit, chance):
-            kept = [n for n, keep in zip(entries, choice, strict=False) if keep]
-            contents = dict(zip(files, choice[len(entries) :], strict=True))
-            yield self.tree([*fixed, *kept], contents, moment)
+        return fixed, entries, {node: files[node] for node in files if node in seen}
 
-    def losses(self, place: int, sync: Sync, moment: int) -> Iterator[Tree]:
+    def losses(self, place: int, sync: Sync, moment: int, *, whole: bool) -> Iterator[Tree]:
         """States of a disk on which `sync`, at this place, does nothing: what it would have pinned
-        is lost, and nothing else."""
+        is lost, and nothing else: the `whole` of it, of a file or a folder, or a part."""
         mine = [n for n in range(place) if self.changes[n].owner == sync.owner]
         pending = [n for n in mine if self.lasts[n] >= moment]
         fixed = [n for n in range(moment) if n not in pending]
         entries = [n for n in pending if isinstance(self.changes[n], Entry)]
         files = self._pending_files(pending, moment)
-        whole = {node: contents[0] for node, contents in files.items()}
-        if entries:
-            yield self.tree(fixed, whole, moment)
+        kept = {node: contents[0] for node, contents in files.items()}
+        if entries and whole:
+            yield self.tree(fixed, kept, moment)
         for node, contents in files.items():
-            for content in contents[1:]:
-                yield self.tree([*fixed, *entries], {**whole, node: content}, moment)
-        for lost in entries if len(entries) > 1 else ():
-            yield self.tree([*fixed, *(n for n in entries if n != lost)], whole, moment)
+            for content in contents[1:2] if whole else contents[2:]:
+                yield self.tree([*fixed, *entries], {**kept, node: content}, moment)
+        for lost in entries if len(entries) > 1 and not whole else ():
+            yield self.tree([*fixed, *(n for n in entries if n != lost)], kept, moment)
 
     def _folders(self, kept: Iterable[int]) -> dict[int, dict[str, int]]:
         """The names in all folders after some of the changes."""
@@ -331,6 +340,11 @@ def variants(before: bytes, late: Sequence[Data | Size]) -> list[bytes]:
                 results.append(written(before, [*earlier, replace(change, data=data), *later]))
     results.append(whole[: (len(before) + len(whole)) // 2])  # what was synced is not cut off
     return list(dict.fromkeys(results))
+
+
+def _choices(entries: Sequence[int], files: Mapping[int, Sequence[bytes]]) -> list[Sequence[Any]]:
+    """Each entry is there or not; each file has one of its contents."""
+    return [(True, False)] * len(entries) + [*files.values()]
 
 
 def _combinations(

@@ -2,19 +2,20 @@
 
     python -m tests.torture [--part PART] [--scale 0.1] [--jobs 2] [--again]
 
-The result of each job is kept in `results/torture.json`, with the code that it ran; a job that has
-a result of the same code with as many cases is not run again. `results/torture.md` is written from
-it, and so are the numbers of cases in `docs/promises.md`.
+The result of each job is kept in `results/torture.json` as soon as it ends, with the code that it
+ran: the last commit that changed `src` or `tests`. A job that has a result of the same code with as
+many cases is not run again, so that a run that was stopped goes on. `results/torture.md` is written
+from the results, and so are the numbers of cases in `docs/promises.md`.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import multiprocessing
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lkge.provenance import code_of, provenance
+import lkge
+from lkge.provenance import code_of
 
 CHECKOUT = Path(__file__).parents[2]
 RESULTS = CHECKOUT / "results" / "torture.json"
@@ -39,10 +41,11 @@ ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS
 SHOWN = 20
 """Problems of a job that are shown and kept, at most."""
 
-STATES, STATES_OF_A_MOMENT, ENDS = 2000, 64, 250
-HISTORIES, STEPS, SEEDS = 100, 25, 8
+STATES, FIRST_ENDS, ENDS = 2000, 1000, 250
+HISTORIES, STEPS, SEEDS = 50, 25, 8
 KILLS = {"add": 250, "learn waiting": 100, "relearn": 100, "consolidate": 100}
-PARSED, CRAFTED, REQUESTS = 1_000_000, 10_000, 2000
+PARSED, CRAFTED, SEQUENCES = 1_000_000, 10_000, 320
+CRAFTED_OF_A_JOB, SEQUENCES_OF_A_JOB = 500, 40
 
 PARTS = {
     "crash": "The power is cut: states of the disk that are opened, queried and verified",
@@ -65,6 +68,8 @@ class Result:
     problems: list[str]
     note: str = ""
     seconds: float = 0.0
+    cpu: float = 0.0
+    """Seconds of a processor."""
     scale: float = 0.0
     code: str = ""
     date: str = ""
@@ -78,17 +83,23 @@ def crash_job(name: str, scale: float, scratch: Path) -> Result:
     from tests.torture.crash import Recording, crash
 
     recording = Recording.of(_operation(name), scratch)
-    recording.judge.most_ends = max(5, round(scale * ENDS))
-    found = crash(recording, STATES_OF_A_MOMENT, seed=1, most=max(20, round(scale * STATES)))
-    ends = f"{recording.judge.ends:,} of them went on to the next add"
-    return Result(found.states, found.problems, f"{recording.end} changes of the disk; {ends}")
+    recording.judge.most_first = max(5, round(scale * FIRST_ENDS))
+    recording.judge.most_again = round(scale * ENDS)
+    most = max(20, round(scale * STATES))
+    found = crash(recording, most, seed=1, whole=scale >= 1)
+    which = "all legal states" if found.is_all else f"{found.single:,} that lose one thing"
+    ends = f"{recording.judge.ends:,} went on to the next add"
+    note = f"{recording.end} changes of the disk; {which}; {ends}"
+    return Result(found.states, found.problems, note)
 
 
 def syncs_job(name: str, scale: float, scratch: Path) -> Result:
     """Crash states of an operation without the syncs of one place in the code."""
     from tests.torture.crash import Recording, drop_sites
 
-    dropped = list(drop_sites(Recording.of(_operation(name), scratch)))
+    recording = Recording.of(_operation(name), scratch)
+    recording.judge.most_again = 0
+    dropped = list(drop_sites(recording))
     sites = {each.site: bool(each.problem) for each in dropped}
     return Result(sum(each.states for each in dropped), [], json.dumps(sites))
 
@@ -98,9 +109,10 @@ def faults_job(name: str, scale: float, scratch: Path) -> Result:
     from tests.torture.faults import Faulty
 
     faulty = Faulty.of(_operation(name), scratch)
-    chosen = faulty.faults[:: max(1, round(1 / scale))]
+    chosen = faulty.faults[: max(4, round(scale * len(faulty.faults)))]
     found = [faulty.problem(fault) for fault in chosen]
-    return Result(len(found), [problem for problem in found if problem])
+    note = f"of {len(faulty.faults):,}, which come from {faulty.places:,} places in the code"
+    return Result(len(found), [problem for problem in found if problem], note)
 
 
 def machine_job(seed: int, scale: float, scratch: Path) -> Result:
@@ -146,19 +158,29 @@ def kills_job(name: str, scale: float, scratch: Path) -> Result:
     return Result(found["rounds"], found["problems"], note)
 
 
-def module_job(module: str, option: str, number: int, scale: float, scratch: Path) -> Result:
-    """A module that tells its findings and ends with exit code 0 if all is well."""
-    cases = max(10, round(scale * number))
-    done = _process(module, option, str(cases))
+def parsers_job(scale: float, scratch: Path) -> Result:
+    """Random documents."""
+    return _module_result("tests.torture.parsers", "--inputs", round(scale * PARSED), 1)
+
+
+def stores_job(number: int, scale: float, scratch: Path) -> Result:
+    """Some of the crafted stores."""
+    cases = max(5, round(scale * CRAFTED_OF_A_JOB))
+    return _module_result("tests.torture.stores", "--cases", cases, number + 1)
+
+
+def _module_result(module: str, option: str, cases: int, seed: int) -> Result:
+    """Of a module that tells its findings and ends with exit code 0 if all is well."""
+    done = _process(module, option, str(cases), "--seed", str(seed))
     problems = [done.stdout[-2000:] + done.stderr[-2000:]] if done.returncode else []
     return Result(cases, problems, "" if problems else done.stdout.strip()[-300:])
 
 
-def http_job(scale: float, scratch: Path) -> Result:
+def http_job(number: int, scale: float, scratch: Path) -> Result:
     """Sequences of requests, by the tests of the service."""
-    cases = max(4, round(scale * REQUESTS))
-    environment = {"LKGE_HTTP_FUZZ": str(cases)}
-    done = _process("pytest", "-q", "tests/serve/test_stateful.py", **environment)
+    cases = max(4, round(scale * SEQUENCES_OF_A_JOB))
+    seeds = {"LKGE_HTTP_FUZZ": str(cases), "LKGE_HTTP_SEED": str(number * SEQUENCES)}
+    done = _process("pytest", "-q", "-n", "0", "tests/serve/test_stateful.py", **seeds)
     return Result(cases, [done.stdout[-3000:]] if done.returncode else [])
 
 
@@ -174,11 +196,11 @@ def jobs() -> dict[str, Job]:
         found[f"machine: seed {seed}"] = partial(machine_job, seed)
     for name in KILLS:
         found[f"kills: {name}"] = partial(kills_job, name)
-    for part, option, number in ("parsers", "--inputs", PARSED), ("stores", "--cases", CRAFTED):
-        if importlib.util.find_spec(module := f"tests.torture.{part}"):
-            found[f"{part}: all"] = partial(module_job, module, option, number)
-    if (CHECKOUT / "tests" / "serve" / "test_stateful.py").exists():
-        found["http: all"] = http_job
+    found["parsers: all"] = parsers_job
+    for number in range(CRAFTED // CRAFTED_OF_A_JOB):
+        found[f"stores: {number}"] = partial(stores_job, number)
+    for number in range(SEQUENCES // SEQUENCES_OF_A_JOB):
+        found[f"http: {number}"] = partial(http_job, number)
     return found
 
 
@@ -188,7 +210,7 @@ def run(name: str, scale: float) -> Result:
 
     torch.set_num_threads(1)
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    begun = time.perf_counter()
+    begun, before = time.perf_counter(), _cpu_seconds()
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         try:
             result = jobs()[name](scale, Path(folder))
@@ -196,6 +218,7 @@ def run(name: str, scale: float) -> Result:
             result = Result(0, [f"{type(error).__name__}: {error}"])
     result.problems = result.problems[:SHOWN]
     result.seconds = round(time.perf_counter() - begun, 1)
+    result.cpu = round(_cpu_seconds() - before, 1)
     result.date = datetime.now(UTC).date().isoformat()
     return result
 
@@ -209,9 +232,9 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run jobs that have a result, too")
     given = parser.parse_args()
     os.environ |= ONE_THREAD
-    code = code_of(provenance())
-    results = read_results()
-    names = [name for name in jobs() if given.part in (None, name.split(":")[0])]
+    code = _code()
+    results, all_names = read_results(), list(jobs())
+    names = [name for name in all_names if given.part in (None, part_of(name))]
     if not given.again:
         done = {
             name
@@ -226,12 +249,35 @@ def main() -> int:
         for number, future in enumerate(as_completed(waiting), 1):
             name, result = waiting[future], future.result()
             result.code, result.scale = code, given.scale
-            results[name] = result
+            results = {
+                other: each
+                for other, each in results.items()
+                if other in all_names or part_of(other) != part_of(name)
+            } | {name: result}
             _write(results)
             wrong = f", {len(result.problems)} PROBLEMS" if result.problems else ""
-            line = f"{number}/{len(names)} {name}: {result.cases} cases, {result.seconds} s{wrong}"
+            line = f"{number}/{len(names)} {name}: {result.cases} cases, {result.cpu} s{wrong}"
             print(line, *result.problems, sep="\n    ", flush=True)
     return 1 if any(results[name].problems for name in results) else 0
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it started and that have ended."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _code() -> str:
+    """The version and the last commit that changed `src` or `tests`, and whether they differ."""
+    places = ("--", "src", "tests", "pyproject.toml")
+    commit = _git("log", "-1", "--format=%H", *places)
+    changed = _git("status", "--porcelain", *places)
+    return code_of({"lkge": lkge.__version__, "commit": commit, "dirty": bool(changed)})
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def _operation(name: str) -> Any:
@@ -275,9 +321,14 @@ def with_numbers(promises: str, results: dict[str, Result]) -> str:
     return CITED.sub(number, promises)
 
 
+def part_of(name: str) -> str:
+    """The part of a job."""
+    return name.split(":")[0]
+
+
 def cases_of(part: str, results: dict[str, Result]) -> int:
     """The number of cases of all jobs of a part."""
-    return sum(result.cases for name, result in results.items() if name.split(":")[0] == part)
+    return sum(result.cases for name, result in results.items() if part_of(name) == part)
 
 
 def table(results: dict[str, Result]) -> str:
@@ -287,17 +338,17 @@ def table(results: dict[str, Result]) -> str:
         "",
         "Made by `make torture`. Each part says which code it ran, and which share of its cases.",
         "",
-        "| part | a case is | cases | share | problems | code | seconds |",
-        "| --- | --- | ---: | ---: | ---: | --- | ---: |",
+        "| part | a case is | cases | share | problems | code | seconds | of a processor |",
+        "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     for part, meaning in PARTS.items():
-        own = [result for name, result in results.items() if name.split(":")[0] == part]
+        own = [result for name, result in results.items() if part_of(name) == part]
         if own:
             cases, wrong = sum(r.cases for r in own), sum(len(r.problems) for r in own)
             codes = ", ".join(sorted({r.code for r in own}))
-            seconds = sum(r.seconds for r in own)
+            times = f"{sum(r.seconds for r in own):,.0f}", f"{sum(r.cpu for r in own):,.0f}"
             share = f"{min(r.scale for r in own):.1%}"
-            row = part, meaning, f"{cases:,}", share, str(wrong), codes, f"{seconds:,.0f}"
+            row = part, meaning, f"{cases:,}", share, str(wrong), codes, *times
             lines.append(f"| {' | '.join(row)} |")
     lines += ["", "## By job", "", "| job | cases | problems | |", "| --- | ---: | ---: | --- |"]
     for name, result in sorted(results.items()):
@@ -308,12 +359,15 @@ def table(results: dict[str, Result]) -> str:
 
 def _syncs(results: dict[str, Result]) -> list[str]:
     """For each place in the code that syncs: the operations that go wrong without it."""
-    needed: dict[str, list[str]] = {}
+    needed: dict[str, tuple[list[str], list[str]]] = {}
     for name, result in sorted(results.items()):
         if name.startswith("syncs: ") and result.note:
             for site, is_needed in json.loads(result.note).items():
-                needed.setdefault(site, []).extend([name.split(": ")[1]] * is_needed)
-    rows = [f"| {site} | {', '.join(names) or 'none'} |" for site, names in sorted(needed.items())]
+                needed.setdefault(site, ([], []))[not is_needed].append(name.split(": ")[1])
+    rows = [
+        f"| {site} | {', '.join(wrong) or 'none'} | {', '.join(others)} |"
+        for site, (wrong, others) in sorted(needed.items())
+    ]
     explained = (
         "A place is not needed by an operation that syncs the same folder once more, or that has "
         "nothing there to lose: a rollback writes no arrays."
@@ -323,6 +377,6 @@ def _syncs(results: dict[str, Result]) -> list[str]:
         "",
         explained,
         "",
-        "| place | operations that go wrong without it |",
+        "| place | operations that go wrong without it | others that come there |",
     ]
-    return [*head, "| --- | --- |", *rows, ""] if rows else []
+    return [*head, "| --- | --- | --- |", *rows, ""] if rows else []

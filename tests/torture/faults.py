@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.torture.disk import write_tree
-from tests.torture.filesystem import Watcher, watched
+from tests.torture.filesystem import Watcher, lines_of_package, watched
 from tests.torture.judging import Judge, alike
 from tests.torture.operations import Expected, Operation, beginning, place_in
 
@@ -31,13 +31,13 @@ FAULTS = {
 
 
 class Counting(Watcher):
-    """Keeps the names of all calls, in order."""
+    """Keeps all calls, in order: their names and the lines of the package that they come from."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self.calls: list[tuple[str, tuple[str, ...]]] = []
 
     def before(self, name: str, path: str) -> None:
-        self.names.append(name)
+        self.calls.append((name, lines_of_package()))
 
 
 class Failing(Watcher):
@@ -90,6 +90,9 @@ class Faulty:
 
     operation: Operation
     faults: list[Fault]
+    """Those from different places in the code come first."""
+    places: int
+    """How many these are."""
     judge: Judge
     scratch: Path
 
@@ -100,13 +103,15 @@ class Faulty:
         root = write_tree(beginning(operation.begin).tree, scratch / "root")
         with alike(), watched(root, counting):
             operation.run(place_in(root), lambda: None)
-        faults = [
-            Fault(number, name, error)
-            for number, name in enumerate(counting.names)
-            for error, names in FAULTS.items()
-            if name in names
-        ]
-        return cls(operation, faults, Judge(operation, expected), scratch / "work")
+        faults, again, seen = [], [], set()
+        for number, (name, lines) in enumerate(counting.calls):
+            for error in (error for error, names in FAULTS.items() if name in names):
+                fault = Fault(number, name, error)
+                (again if (error, name, lines) in seen else faults).append(fault)
+                seen.add((error, name, lines))
+        return cls(
+            operation, [*faults, *again], len(faults), Judge(operation, expected), scratch / "work"
+        )
 
     def problem(self, fault: Fault) -> str | None:
         """What is wrong when this fault happens."""

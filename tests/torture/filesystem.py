@@ -26,6 +26,8 @@ import lkge
 PACKAGE = str(Path(lkge.__file__).parent)
 HELPERS = ("sync_folder",)
 """Functions that sync what they are given: their callers know why."""
+LINES = 3
+"""Lines of the package that tell the places apart that a call comes from."""
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,15 @@ def _site() -> str:
         if PACKAGE in code.co_filename and code.co_name not in HELPERS:
             return f"{Path(code.co_filename).name}: {code.co_name}"
     return "unknown"
+
+
+def lines_of_package() -> tuple[str, ...]:
+    """The lines of the package that led to a call, the innermost first."""
+    frame, found = inspect.currentframe(), list[str]()
+    while frame := frame.f_back if frame else None:
+        if PACKAGE in frame.f_code.co_filename and len(found) < LINES:
+            found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    return tuple(found)
 
 
 def _looking(

@@ -18,7 +18,7 @@ BY_NAME = {operation.name: operation for operation in OPERATIONS}
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_after_a_crash_the_graph_is_sound_and_goes_on(operation: Operation, tmp_path: Path) -> None:
-    found = crash(Recording.of(operation, tmp_path), limit=8, most=7)
+    found = crash(Recording.of(operation, tmp_path), most=7)
     assert found.problems == []
     assert found.states >= 5
 

@@ -8,6 +8,7 @@ from tests.torture.driver import (
     PROMISES,
     TABLE,
     Result,
+    part_of,
     read_results,
     table,
     with_numbers,
@@ -28,5 +29,6 @@ def test_another_number_is_found_out() -> None:
 def test_the_committed_results_have_no_problems_and_are_those_of_the_table() -> None:
     results = read_results()
     assert {name: result.problems for name, result in results.items() if result.problems} == {}
-    assert {name.split(":")[0] for name in results} == PARTS.keys()
+    assert {part_of(name) for name in results} == PARTS.keys()
+    assert "| none |" not in table(results), "a sync that nothing needs"
     assert TABLE.read_text("utf-8") == table(results)

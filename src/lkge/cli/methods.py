@@ -11,7 +11,7 @@ from lkge.reports import grids
 
 if TYPE_CHECKING:
     from lkge.config import Section
-    from lkge.methods.settings import Profile
+    from lkge.methods.profiles import Profile
 
 app = typer.Typer(help="List the methods, or show the settings of one.")
 
@@ -35,7 +35,7 @@ def show_one(
     as_json: output.AsJson = False,
 ) -> None:
     """Show a method: what it does, what it keeps, and its own settings."""
-    from lkge.methods.settings import profile_of
+    from lkge.methods.profiles import profile_of
 
     method = profile_of(name)
     if as_json:
@@ -82,7 +82,7 @@ def _plain(name: str, method: Profile) -> dict[str, Any]:
 
 def _in_order() -> dict[str, Profile]:
     """Those of this package first, the default before the others."""
-    from lkge.methods.settings import BUILT_IN, profiles
+    from lkge.methods.profiles import BUILT_IN, profiles
 
     known = profiles()
     return {name: known[name] for name in dict.fromkeys([*BUILT_IN, *sorted(known)])}

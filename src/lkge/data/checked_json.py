@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lkge.data import documents
-from lkge.data.files import reason_of, write_text_atomically
+from lkge.data.files import finished, reason_of, write_text_atomically
 from lkge.errors import DamagedFile, RunError
 
 CHECKSUM, OLD_CHECKSUM = "checksum", "seal"
@@ -43,7 +43,7 @@ def read_json(path: Path, *, follow: bool = True) -> dict[str, Any]:
     try:
         tree = documents.read_json(path, follow=follow)
     except OSError as error:
-        raise RunError(f"{path}: cannot be read: {reason_of(error)}") from error
+        raise RunError(f"{finished(path)}: cannot be read: {reason_of(error)}") from error
     except ValueError as error:
         raise DamagedFile(f"{path}: not valid JSON: {error}") from error
     if not isinstance(tree, dict):

@@ -129,7 +129,7 @@ def numbers(folder: Path, pattern: str) -> list[int]:
     try:
         names = "/".join(["", *os.listdir(folder), ""])  # no name has a slash
     except OSError as error:
-        raise RunError(f"{folder}: cannot be read: {reason_of(error)}") from error
+        raise RunError(f"{finished(folder)}: cannot be read: {reason_of(error)}") from error
     return sorted(int(match[1]) for match in re.finditer(f"(?<=/){pattern}(?=/)", names, re.ASCII))
 
 
@@ -147,7 +147,8 @@ class Numbers:
         try:
             state = os.stat(self._folder)
         except OSError as error:
-            raise RunError(f"{self._folder}: cannot be read: {reason_of(error)}") from error
+            where = finished(self._folder)
+            raise RunError(f"{where}: cannot be read: {reason_of(error)}") from error
         now = state.st_ino, state.st_mtime_ns
         if now != self._listed:
             self._numbers = numbers(self._folder, self._pattern)
@@ -180,7 +181,7 @@ def as_run_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunError(f"{_finished(path)}: {_cannot_be_written(error)}") from error
+        raise RunError(f"{finished(path)}: {_cannot_be_written(error)}") from error
 
 
 @contextmanager
@@ -193,7 +194,7 @@ def with_remedies(folder: Path) -> Iterator[None]:
         if error.errno not in _REMEDIES:
             raise
         path = Path(os.fsdecode(error.filename)) if error.filename else folder
-        raise RunError(f"{_finished(path)}: {reason_of(error)}") from error
+        raise RunError(f"{finished(path)}: {reason_of(error)}") from error
 
 
 def is_passing(error: BaseException | None, *, of_disk: bool = False) -> bool:
@@ -206,11 +207,11 @@ def is_passing(error: BaseException | None, *, of_disk: bool = False) -> bool:
 
 
 def _beside(path: Path) -> Path:
-    """A free path that matches LEFTOVER; `_finished` is the inverse."""
+    """A free path that matches LEFTOVER; `finished` is the inverse."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
 
 
-def _finished(path: Path) -> Path:
+def finished(path: Path) -> Path:
     """The final path of a path in a temporary file or folder."""
     return Path(*(re.sub(r"^\.(.+)\.[0-9a-f]{8}\.part$", r"\1", part) for part in path.parts))
 

@@ -5,10 +5,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lkge.config import MethodConfig
-from lkge.methods import settings
+from lkge.methods import profiles
 
 __all__ = ["METHODS", "Method", "MethodConfig", "known_methods", "method_named", "register"]
-__all__ += ["settings"]
+__all__ += ["profiles"]
 
 if TYPE_CHECKING:
     from lkge.methods.base import METHODS, Method, known_methods, method_named, register

@@ -14,7 +14,7 @@ from lkge.config import MethodConfig, RunConfig
 from lkge.data.history import NO_HISTORY, History
 from lkge.data.snapshots import Facts, Snapshot, no_facts
 from lkge.errors import LkgeError, UnknownName
-from lkge.methods.settings import BUILT_IN, GROUP, NOTHING
+from lkge.methods.profiles import BUILT_IN, GROUP, NOTHING
 from lkge.models import model as models
 from lkge.models.losses import Loss
 from lkge.models.model import Model
@@ -37,8 +37,9 @@ class Method:
     summary: ClassVar[str] = ""
     keeps: ClassVar[str] = NOTHING
     Config: ClassVar[type[MethodConfig]] = MethodConfig
-    """Its own settings; a subclass of `MethodConfig` defined in the class body, or of a method of
-    this package in `lkge.methods.settings`, as are `summary` and `keeps`."""
+    """Its own settings; a subclass of `MethodConfig` defined in the class body. Of a method of this
+    package, in `X_settings.py` beside `X.py`. `summary` and `keeps` are then in
+    `lkge.methods.profiles`."""
     config: MethodConfig
     supports_partial_updates: bool = False
     """Whether a step changes only what belongs to the rows it touches, and all of `state` is tables

@@ -9,7 +9,7 @@ from torch import Tensor
 from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.methods.base import Method, State
-from lkge.methods.settings import ONE_COUNT
+from lkge.methods.profiles import ONE_COUNT
 from lkge.models.model import Model
 from lkge.models.parameters import Parameters
 

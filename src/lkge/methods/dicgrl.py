@@ -22,8 +22,8 @@ from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, with_inverses
 from lkge.errors import SettingsError
 from lkge.methods.base import register
+from lkge.methods.dicgrl_settings import DicgrlConfig
 from lkge.methods.memory import MemoryMethod
-from lkge.methods.settings import DicgrlConfig
 from lkge.models.losses import Loss, margin_loss
 from lkge.models.model import ATTEND, Model
 from lkge.models.parameters import Gradient, Parameters, host

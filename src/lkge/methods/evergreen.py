@@ -31,12 +31,12 @@ from lkge.data.history import History
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import State, register
 from lkge.methods.counts import CountingMethod, nothing_new, num_facts
+from lkge.methods.evergreen_settings import EvergreenConfig
 from lkge.methods.fact_replay import FactReplay
 from lkge.methods.lkge import transfer
 from lkge.methods.replay import Replay, answers_by_relation
 from lkge.methods.replay_model import ReplayModel
 from lkge.methods.replay_queries import QueryCounts, pseudo_queries
-from lkge.methods.settings import EvergreenConfig
 from lkge.models import model as purposes
 from lkge.models.losses import Distillation
 from lkge.models.model import Model

@@ -21,7 +21,7 @@ import numpy as np
 
 from lkge.data.history import History
 from lkge.data.snapshots import Facts
-from lkge.methods.settings import FactReplayConfig
+from lkge.methods.fact_replay_settings import FactReplayConfig
 
 
 class FactReplay:

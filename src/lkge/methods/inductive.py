@@ -24,8 +24,9 @@ from lkge.config import RunConfig
 from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
+from lkge.methods.inductive_settings import InductiveConfig
 from lkge.methods.neighbours import Neighbourhoods
-from lkge.methods.settings import NEAR_FACTS, InductiveConfig
+from lkge.methods.profiles import NEAR_FACTS
 from lkge.models.encoders import Moments, project, segment_means, standardise
 from lkge.models.losses import Loss
 from lkge.models.model import ENCODE, NEIGHBOURS, Model, xavier_parameters

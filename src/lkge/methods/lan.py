@@ -26,8 +26,8 @@ from lkge.data.batches import Batch
 from lkge.data.snapshots import Facts, Snapshot, inverse_of, with_inverses
 from lkge.methods.base import State, register
 from lkge.methods.inductive import TRANSITION, Inductive, grown, or_own, transitions, xavier
+from lkge.methods.lan_settings import LanConfig
 from lkge.methods.neighbours import Neighbourhoods
-from lkge.methods.settings import LanConfig
 from lkge.models import encoders
 from lkge.models.encoders import ranges, segment_of, segment_shares
 from lkge.models.losses import Loss

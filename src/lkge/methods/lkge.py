@@ -12,8 +12,8 @@ from lkge.config import RunConfig
 from lkge.data.snapshots import Facts, Snapshot, no_facts, with_inverses
 from lkge.methods.base import register
 from lkge.methods.counts import CountingMethod, fact_counts, padded
+from lkge.methods.lkge_settings import LkgeConfig
 from lkge.methods.regularization import QuadraticPenalty, RegularizedMethod
-from lkge.methods.settings import LkgeConfig
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters, index, no_parameters
 from lkge.models.scores import Score

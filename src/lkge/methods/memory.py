@@ -14,7 +14,8 @@ from lkge.config import RunConfig
 from lkge.data.batches import Batch, batches
 from lkge.data.snapshots import Facts, Snapshot, among, no_facts, with_inverses
 from lkge.methods.base import Method, State, register
-from lkge.methods.settings import FACTS, MemoryConfig
+from lkge.methods.memory_settings import MemoryConfig
+from lkge.methods.profiles import FACTS
 from lkge.models.model import REMEMBER, REPLAY, Model
 from lkge.models.parameters import Gradient, host
 

@@ -16,7 +16,8 @@ from lkge.config import RunConfig
 from lkge.data.batches import batches
 from lkge.data.snapshots import Snapshot, with_inverses
 from lkge.methods.base import Method, State, register
-from lkge.methods.settings import ONE_NUMBER, RegularizedConfig, SiConfig
+from lkge.methods.profiles import ONE_NUMBER
+from lkge.methods.regularization_settings import RegularizedConfig, SiConfig
 from lkge.models.model import INFORM, Model
 from lkge.models.parameters import Gradient, Parameters, no_parameters
 

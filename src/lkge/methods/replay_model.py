@@ -25,8 +25,8 @@ from lkge.backends.torch_softmax import blocks_of
 from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, among, with_inverses
 from lkge.methods.replay import Entities, answers_by_relation, generate
+from lkge.methods.replay_model_settings import ReplayModelConfig
 from lkge.methods.replay_queries import QueryCounts
-from lkge.methods.settings import ReplayModelConfig
 from lkge.models.parameters import Parameters, index, placed
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import Bilinear

@@ -17,7 +17,7 @@ from torch import Tensor
 from lkge.backends.torch_softmax import blocks_of
 from lkge.data.known_facts import pack
 from lkge.data.snapshots import Facts, with_inverses
-from lkge.methods.settings import PseudoQueryConfig
+from lkge.methods.replay_queries_settings import PseudoQueryConfig
 from lkge.models.parameters import Parameters, index
 from lkge.models.scores import Score
 

@@ -17,6 +17,7 @@ from lkge.data.files import (
     as_run_error,
     held,
     make_folders,
+    reason_of,
     remove,
     remove_leftovers,
     sync_folder,
@@ -163,7 +164,7 @@ def _opened(path: Path) -> BufferedReader:
     try:
         return open_regular(path, follow=False)
     except OSError as error:
-        raise DamagedFile(f"{path}: cannot be read: {error.strerror}") from error
+        raise DamagedFile(f"{path}: cannot be read: {reason_of(error)}") from error
 
 
 def _replace(path: Path, content: bytes) -> int:

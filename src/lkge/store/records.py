@@ -301,12 +301,17 @@ def write_record(path: Path, record: Any) -> None:
 
 def read_record(path: Path, kind: type[Record]) -> Record:
     """The record that `write_record` wrote, its checksum and every field verified."""
+    return read_with_format(path, kind)[0]
+
+
+def read_with_format(path: Path, kind: type[Record]) -> "tuple[Record, Format]":
+    """The same, and the format in which it was written."""
     try:
         tree = read_checked_json(path, follow=False)
         format_ = format_of(path, tree.pop("format", None))
         if format_.reader == 1:
             tree = {OLD_FIELDS.get(name, name): value for name, value in tree.items()}
-        return from_json(kind, tree, with_unknown=format_.writer > FORMAT)
+        return from_json(kind, tree, with_unknown=format_.writer > FORMAT), format_
     except (DamagedFile, ValueError) as error:
         raise DamagedFile(f"{path}: damaged; {REMEDY}") from error
 

@@ -153,13 +153,22 @@ class Store:
         return self.format.reader < records.FORMAT
 
     def require_writable(self) -> None:
-        """An error that says why this release cannot write to the store."""
+        """An error that says why this release cannot write to the store: so say `store.json` and
+        the newest manifest."""
         self.format = self._format()
         if self.is_old:
             raise RunError(
                 f"{self.folder}: written in format {self.format.writer} by an older release, and "
                 f"can only be read; run: lkge migrate {self.folder}"
             )
+        for version in self.versions()[-1:]:
+            try:
+                self.manifest(version)
+            except NewerFormat:
+                raise
+            except RunError as error:  # damage is found by what reads it
+                if disk.is_passing(error):
+                    raise
         if self.format.writer > records.FORMAT:
             raise NewerFormat(
                 f"{self.folder}: written in format {self.format.writer} by a newer release, and "
@@ -281,7 +290,8 @@ class Store:
         if self.is_old:
             manifest = old_format.read_manifest(path)[0]
         else:
-            manifest = records.read_record(path, Manifest)
+            manifest, format_ = records.read_with_format(path, Manifest)
+            self.format = max(self.format, format_)
         if manifest.version != version:
             raise DamagedFile(f"{path}: is of version {manifest.version}; restore it")
         return manifest
