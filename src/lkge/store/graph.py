@@ -17,7 +17,14 @@ from lkge.config import RunConfig
 from lkge.data.columns import GivenColumns
 from lkge.data.rows import SHOWN, Row, Rows, html_table
 from lkge.data.sources import Source, joined, labels_in, read_source
-from lkge.errors import DamagedFile, DataError, LearningFailed, RunError, SettingsError
+from lkge.errors import (
+    DamagedFile,
+    DataError,
+    LearningFailed,
+    RunError,
+    SettingsError,
+    packages_named,
+)
 from lkge.store.checking import Damage, check
 from lkge.store.compaction import compact, verify_version
 from lkge.store.content import Content, compaction_due
@@ -106,7 +113,7 @@ def _heard(
     def learning(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
         bound = parameters.bind(graph, *args, **kwargs)
         given = bound.arguments.get("listener", by_default)
-        with heard(given, graph.config.training.patience) as listener:
+        with heard(given, graph.config.training.patience) as listener, packages_named():
             bound.arguments["listener"] = listener
             return learn(*bound.args, **bound.kwargs)
 
