@@ -61,16 +61,17 @@ def _difference_row(found: Difference) -> list[str]:
     return [
         found.other,
         str(found.seeds),
-        text.signed(found.mean),
-        interval(found.mean, found.half_width),
+        text.signed(found.mean, decimals=4),
+        interval(found.mean, found.half_width, decimals=4),
         text.probability(found.p_seeds),
         str(found.relations) if found.relations else text.ABSENT,
         text.probability(found.p_relations),
     ]
 
 
-def interval(mean: float, half_width: float) -> str:
+def interval(mean: float, half_width: float, decimals: int = 3) -> str:
     """`0.412 to 0.421`."""
     if math.isnan(half_width):
         return text.ABSENT
-    return f"{text.number(mean - half_width)} to {text.number(mean + half_width)}"
+    ends = (mean - half_width, mean + half_width)
+    return " to ".join(text.number(end, decimals) for end in ends)
