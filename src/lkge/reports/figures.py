@@ -176,7 +176,8 @@ LINES = (
 
 AGE = (
     "The last model on the test facts of each snapshot, the oldest left. A line that rises to the "
-    "right: older facts are ranked worse than newer ones."
+    "right: older facts are ranked worse than newer ones. In the paper protocol older facts have "
+    "fewer candidates."
 )
 
 Plots = Mapping[str, tuple[Callable[[Sequence[Results]], Figure], str]]

@@ -10,7 +10,7 @@ from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import Results
 from lkge.reports import figures, table_files, text
-from lkge.reports.grids import Grid, markdown_table
+from lkge.reports.grids import Grid, markdown_table, notes_once
 from lkge.reports.page import write_page
 from lkge.reports.plot_style import render
 from lkge.reports.seeds import difference_grids, interval_grids
@@ -94,7 +94,10 @@ def readme(study: Study, stored: Mapping[RunSpec, Results], drawn: Sequence[str]
         _missing(study, stored),
         _paired(study, entries),
         *parts,
-        *(f"## {grid.title}\n\n{markdown_table(grid).strip()}" for grid in _tested(study, entries)),
+        *(
+            f"## {grid.title}\n\n{markdown_table(grid).strip()}"
+            for grid in notes_once(_tested(study, entries))
+        ),
         _figures(drawn),
         _differences(entries),
     ]
