@@ -20,6 +20,7 @@ from lkge.store.checking import check
 from lkge.store.content import MAX_DELTAS
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept
+from lkge.store.open_version import OpenVersion
 from lkge.store.reader import open_reader
 from lkge.store.records import StoreConfig
 from lkge.store.repairing import repair
@@ -210,7 +211,7 @@ def test_what_answers_is_verified_before_it_does(graph: LivingGraph, kind: str) 
     flip(path, -len(path.read_bytes()) // 3)
     for ask in (
         lambda: open_reader(graph.store.folder, to_answer=True),
-        lambda: opened(graph.store.folder)._answering(),
+        lambda: OpenVersion(graph.store.folder).answering(),
     ):
         with pytest.warns(DamageWarning, match=path.name):
             assert ask().version == 7

@@ -24,6 +24,7 @@ from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept, waiting
 from lkge.store.queue import queue, restore, set_aside
 from lkge.store.update import Update
+from lkge.store.updater import Updater
 from lkge.training.events import BatchSkipped, Event
 from lkge.training.trainer import Trainer
 
@@ -215,8 +216,8 @@ def test_a_consolidation_that_fails_holds_up_no_batch(
     def fail(*_: object) -> None:
         raise LearningFailed("the loss is no longer finite")
 
-    monkeypatch.setattr(LivingGraph, "consolidation_due", True)
-    monkeypatch.setattr(LivingGraph, "_consolidate", fail)
+    monkeypatch.setattr("lkge.store.updater.consolidation_due", lambda _: True)
+    monkeypatch.setattr(Updater, "_consolidate", fail)
     assert graph.add(GOOD).version == 2
 
 

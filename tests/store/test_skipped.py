@@ -15,7 +15,7 @@ from tests.store.made import bytes_of
 
 from lkge.errors import RunError
 from lkge.living import init, open
-from lkge.store import graph as graph_module
+from lkge.store import updater
 from lkge.store.inbox import accept, waiting
 from lkge.store.repairing import repair
 from lkge.store.skipped import MAX_NOTES, SKIPPED, note_skipped, nothing_new, skipped_batches
@@ -112,7 +112,7 @@ def test_a_batch_that_was_noted_but_not_removed_does_not_wait(
         raise PowerCut
 
     graph = open(kg)
-    monkeypatch.setattr(graph_module, "discard", killed)
+    monkeypatch.setattr(updater, "discard", killed)
     with pytest.raises(PowerCut):
         graph.add(KNOWN)
     monkeypatch.undo()

@@ -17,7 +17,7 @@ from tests.torture.operations import Expected, Operation, beginning, place_in
 
 MOST_OF_A_MOMENT = 1024
 """Combined states of a moment that are made, at most."""
-MOST_WITHOUT = 400
+MOST_WITHOUT = 150
 """States without the syncs of a place that are looked at, at most."""
 
 

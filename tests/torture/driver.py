@@ -370,7 +370,8 @@ def _syncs(results: dict[str, Result]) -> list[str]:
     ]
     explained = (
         "A place is not needed by an operation that syncs the same folder once more, or that has "
-        "nothing there to lose: a rollback writes no arrays."
+        "nothing there to lose: a rollback writes no arrays. Without the syncs of a checkpoint a "
+        "crash costs training again, and no fact."
     )
     head = [
         "## Syncs in the code",

@@ -54,6 +54,7 @@ def alike(first: int = 0) -> Iterator[None]:
         patch.setattr(os, "getpid", lambda: 1)
         patch.setattr(records, "datetime", _OneTime)
         patch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+        patch.setattr(time, "time_ns", lambda: 0)  # no folder has settled: each is listed
         patch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
         yield
 

@@ -6,9 +6,11 @@ public API.
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet
 from tests.torture.disk import Tree, tree_of, write_tree
-from typer.testing import CliRunner
+from typer.main import get_command
 
 import lkge
 from lkge.cli import app
@@ -159,13 +161,28 @@ def exporting(place: Place, _: Acknowledge) -> None:
     opened(place).export(place.with_name("export"))
 
 
+@cache
+def commands() -> Any:
+    """Made once: the runner of typer makes all commands anew for each call."""
+    return get_command(app)
+
+
+def exit_code(*words: object) -> int:
+    """That of a command; an error that it has told is raised."""
+    told, code = io.StringIO(), 0
+    try:
+        with redirect_stdout(told), redirect_stderr(told):
+            commands().main(list(map(str, words)), prog_name="lkge", terminal_width=9999)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    if code == REFUSED:
+        raise LkgeError(told.getvalue())
+    return code
+
+
 def called(*words: object) -> None:
     """A command, which must end well, or with an error that it has told."""
-    result = CliRunner().invoke(app, list(map(str, words)), terminal_width=9999)
-    if result.exit_code == REFUSED:
-        raise LkgeError(result.output)
-    if result.exit_code:
-        raise result.exception or AssertionError(result.output)
+    assert exit_code(*words) == 0
 
 
 def old(place: Place) -> None:
@@ -277,9 +294,11 @@ class State(NamedTuple):
 
 def repaired(place: Place) -> bool:
     """Whether a damaged graph could be repaired, as the command line does."""
-    result = CliRunner().invoke(app, ["verify", str(place), "--repair"])
-    assert isinstance(result.exception, SystemExit | None), result.exception
-    return result.exit_code != REFUSED
+    try:
+        exit_code("verify", place, "--repair")
+    except LkgeError:
+        return False
+    return True
 
 
 def go_on(place: Place) -> State:

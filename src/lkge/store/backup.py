@@ -28,6 +28,7 @@ from lkge.data.reading import open_regular, read_regular
 from lkge.errors import DamagedFile, RunError
 from lkge.store.checking import broken, files_of
 from lkge.store.inbox import waiting
+from lkge.store.pruning import sweep
 from lkge.store.records import Manifest, write_record
 from lkge.store.verified import VERIFIED
 from lkge.store.versions import (
@@ -106,7 +107,7 @@ def _copied(store: Store, target: Path) -> int:
     for version in set(copy.versions()) - set(manifests):
         remove(copy.manifest_file(version))
     sync_folder(copy.folder_of_versions)  # no manifest may come back without its files
-    copy.sweep()
+    sweep(copy)
     return size
 
 

@@ -1,14 +1,13 @@
 """A living graph: facts in, answers out, version after version, in one folder.
 
-What learns is imported when something is learned: it needs torch, and questions do not.
+Queries go to the open version, updates to `lkge.store.updater`. Neither imports torch before
+something is trained.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import shlex
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -17,63 +16,43 @@ from lkge.config import RunConfig
 from lkge.data.columns import GivenColumns
 from lkge.data.rows import SHOWN, Row, Rows, html_table
 from lkge.data.sources import Source, joined, labels_in, read_source
-from lkge.errors import (
-    DamagedFile,
-    DataError,
-    LearningFailed,
-    RunError,
-    SettingsError,
-    packages_named,
-)
+from lkge.errors import DataError, LearningFailed, RunError, packages_named
 from lkge.store.checking import Damage, check
-from lkge.store.compaction import compact, verify_version
-from lkge.store.content import Content, compaction_due
+from lkge.store.content import compaction_due
 from lkge.store.contradictions import names_damage
-from lkge.store.editing import require_possible, version_with_names
+from lkge.store.editing import require_possible
 from lkge.store.edits import Pair, edit_of
 from lkge.store.explaining import explain
 from lkge.store.export import export
 from lkge.store.finding import find
-from lkge.store.health import FIGURES, Health, health
-from lkge.store.inbox import FactBatch, accept, discard, waiting
+from lkge.store.health import Health, health
+from lkge.store.inbox import accept
 from lkge.store.locks import writing
+from lkge.store.open_version import OpenVersion
 from lkge.store.preview import Preview, preview
-from lkge.store.queue import QueuedBatch, damaged_batches, queue, restore, set_aside
+from lkge.store.pruning import prune
+from lkge.store.queue import QueuedBatch, queue, restore, set_aside
 from lkge.store.reader import Reader, open_reader
 from lkge.store.records import (
-    ADD,
     COMPACT,
-    CONFIG,
     CONSOLIDATE,
     FAILED,
-    ROLLBACK,
     Manifest,
     Options,
     StoreConfig,
     VersionRecord,
-    now,
 )
 from lkge.store.relations import predict_relations
 from lkge.store.retention import changed_options
-from lkge.store.skipped import note_skipped, nothing_new, record_of_nothing
+from lkge.store.rollback import with_content_of, with_settings
 from lkge.store.suggesting import suggest
 from lkge.store.tags import add_tag, delete_tag
-from lkge.store.update_split import UpdateSplit
-from lkge.store.versions import KNOWN, LEARNING, NAMES, Store
-from lkge.training.events import (
-    BatchSkipped,
-    Listener,
-    RunStarted,
-    VersionPublished,
-    by_default,
-    heard,
-)
-from lkge.training.interrupt import stops_between_steps
+from lkge.store.updater import Updater, consolidation_due
+from lkge.store.versions import Store
+from lkge.training.events import Listener, by_default, heard, ignore
 
 if TYPE_CHECKING:
     from lkge.store.initial import InitialVersion
-    from lkge.store.update import Update
-    from lkge.training.checkpoint import Checkpoints
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,7 +65,7 @@ def _rows_of_open_version(
 
     @wraps(query)
     def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> Rows[Row]:
-        return Rows(query(graph._answering(), *args, **kwargs))
+        return Rows(query(graph._opened.answering(), *args, **kwargs))
 
     return asked
 
@@ -98,7 +77,7 @@ def _of_open_version(
 
     @wraps(query)
     def asked(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return query(graph._answering(), *args, **kwargs)
+        return query(graph._opened.answering(), *args, **kwargs)
 
     return asked
 
@@ -132,10 +111,13 @@ class LivingGraph:
         store_config: StoreConfig | None = None,
     ) -> None:
         self.store_config = store_config or StoreConfig()
-        self.reader: Reader = open_reader(folder, version)
-        self.store: Store = self.reader.store
-        self._is_newest = version is None
-        self._is_warm = False
+        self._opened = OpenVersion(folder, version)
+        self.store: Store = self._opened.store
+
+    @property
+    def reader(self) -> Reader:
+        """The open version."""
+        return self._opened.reader
 
     @property
     def version(self) -> int:
@@ -146,17 +128,6 @@ class LivingGraph:
     def config(self) -> RunConfig:
         """How this graph is learned."""
         return self.reader.config
-
-    def _answering(self) -> Reader:
-        """The open version, verified as far as it answers. If it is damaged, the newest one that is
-        not, unless a version was asked for."""
-        try:
-            self.reader.verify_answers()
-        except DamagedFile:
-            if not self._is_newest:
-                raise
-            self.reader = open_reader(self.store.folder, to_answer=True)
-        return self.reader
 
     predict = _rows_of_open_version(Reader.predict)
     similar = _rows_of_open_version(Reader.similar)
@@ -232,15 +203,10 @@ class LivingGraph:
         were written."""
         with writing(self.store, COMPACT):
             self.store.tidy()
-            self._open_last()
+            self._opened.go_to_last()
             files = self.reader.manifest.files
-            return self._compact([kind for kind, each in files.items() if len(each) > 1])
-
-    def _compact(self, kinds: list[str]) -> list[str]:
-        if kinds:
-            compact(self.reader, kinds)
-            self.refresh()
-        return kinds
+            changed = [kind for kind, each in files.items() if len(each) > 1]
+            return self._updater().compact(changed)
 
     def check(self) -> list[Damage]:
         """Every file that is not as it was written."""
@@ -253,22 +219,7 @@ class LivingGraph:
     @names_damage
     def refresh(self) -> bool:
         """Go to the newest version; whether that is another one."""
-        newest, version = self.store.newest(), self.version
-        if not self._is_open(newest):
-            self.reader = open_reader(self.store.folder)
-        return self.version != version
-
-    def _is_open(self, version: int) -> bool:
-        """Whether that version is open, with the files that it has now: a compaction may have given
-        it others."""
-        files = self.reader.manifest.files
-        return version == self.version and self.store.manifest(version).files == files
-
-    def _open_last(self) -> None:
-        """Go to the newest version, which must be whole: the next one is built on it."""
-        last = self.store.next_version() - 1
-        if not self._is_open(last):
-            self.reader = open_reader(self.store.folder, last)
+        return self._opened.refresh()
 
     @_heard
     def add(
@@ -301,7 +252,7 @@ class LivingGraph:
             share = self.store_config.hold_out_fraction if valid is None else valid
             batch = accept(self.store, added, gone, share, source)
             self.store.add_labels(labels_in(parts))
-            records = self._learn_waiting(listener, consolidate)
+            records = self._updater(listener).learn_waiting(consolidate)
         record = next(record for record in records if record.batch == batch.number)
         if record.kind == FAILED:
             raise LearningFailed(record.warnings[0])
@@ -318,14 +269,12 @@ class LivingGraph:
         """Learn all facts that were accepted and not learned yet."""
         with writing(self.store, "add", listener):
             self.store.tidy()
-            return self._learn_waiting(listener)
+            return self._updater(listener).learn_waiting()
 
     @property
     def consolidation_due(self) -> bool:
         """Whether so much was added that all known facts should be trained on again."""
-        from lkge.store.consolidation import epochs_due
-
-        return epochs_due(self.reader) > 0
+        return consolidation_due(self.reader)
 
     @_heard
     def consolidate(self, listener: Listener = by_default) -> VersionRecord | None:
@@ -333,8 +282,8 @@ class LivingGraph:
         the log of a new version."""
         with writing(self.store, CONSOLIDATE, listener):
             self.store.tidy()
-            self._open_last()
-            return next(iter(self._consolidate_or_compact(listener)), None)
+            self._opened.go_to_last()
+            return next(iter(self._updater(listener).consolidate_or_compact()), None)
 
     @_heard
     def edit(
@@ -357,12 +306,12 @@ class LivingGraph:
         edit = edit_of(remove, rename, rename_relation, merge)
         with writing(self.store, "edit", listener):
             self.store.tidy()
-            self._learn_waiting(listener, consolidate=False)
-            self._open_last()
+            self._updater(listener).learn_waiting(consolidate=False)
+            self._opened.go_to_last()
             require_possible(edit, self.reader)
             share = self.store_config.hold_out_fraction
             batch = accept(self.store, (), valid=share, source=str(edit), edit=edit)
-            records = self._learn_waiting(listener, consolidate)
+            records = self._updater(listener).learn_waiting(consolidate)
         record = next(record for record in records if record.batch == batch.number)
         if not record.is_version:  # another process added facts just before
             raise DataError(record.warnings[0])
@@ -392,7 +341,7 @@ class LivingGraph:
         with writing(self.store, "keep"):
             options = changed_options(self.store.options, versions, days)
             self.store.write_root(self.store.config.to_dict(), options)
-            self.store.prune(options)
+            prune(self.store, options)
         return options
 
     def rollback(self, version: int | str) -> VersionRecord:
@@ -405,10 +354,10 @@ class LivingGraph:
                     f"{folder}: facts wait to be learned; run: lkge add {folder}, "
                     f"or set them aside: lkge queue {folder} --set-aside NUMBER"
                 )
-            self._open_last()
+            self._opened.go_to_last()
             target = open_reader(self.store.folder, version)
             target.verify()
-            return self._publish_again(target)
+            return self._published(with_content_of(target, self.reader))
 
     @names_damage
     def queue(self) -> list[QueuedBatch]:
@@ -432,211 +381,27 @@ class LivingGraph:
 
         with writing(self.store, "config"):
             self.store.tidy()
-            self._open_last()
+            self._opened.go_to_last()
             config = changed_config(self.config, changes, self.store.options.known)
-            return self._publish_again(self.reader, CONFIG, described(changes), config)
+            return self._published(with_settings(config, described(changes), self.reader))
 
     @_heard
     def relearn(self, listener: Listener = by_default) -> VersionRecord:
         """Learn all known facts at once, from scratch with the settings of the graph, as a new
         version; the line of the log. Held-out facts stay held out, and ids stay as they are. If it
         is interrupted, the next `relearn` of the same version goes on."""
-        from lkge.store.relearn import relearning
-
         with writing(self.store, "relearn", listener):
             self.store.tidy()
-            self._open_last()
-            self.reader.verify_once(NAMES, KNOWN)
-            update = relearning(self.reader, self.store_config, listener)
-            files, manifest = self._trained(update, update.split(), listener)
-            return self._published(0, files, manifest, update.checkpoints, listener)
+            return self._updater(listener).relearn()
 
-    def _publish_again(
-        self,
-        target: Reader,
-        kind: str = ROLLBACK,
-        source: str = "",
-        config: RunConfig | None = None,
-    ) -> VersionRecord:
-        """Publish the content of an old version, or of this one, as a new version; the log goes on.
-        `config` replaces the settings."""
-        newest, old = self.reader, target.record
-        record = VersionRecord(
-            version=newest.version + 1,
-            kind=kind,
-            created=now(),
-            new_entities=target.num_entities - newest.num_entities,
-            new_relations=target.num_relations - newest.num_relations,
-            entities=old.entities,
-            relations=old.relations,
-            known_facts=old.known_facts,
-            mrr_new=old.mrr_new,
-            mrr_old=old.mrr_old,
-            removed=old.removed,
-            candidates=old.candidates,
-            drift=0.0,
-            source=source or f"version {target.version}",
-            verdict=old.verdict,
-            causes=old.causes,
-            **{name: getattr(old, name) for name in FIGURES},
-        )
-        manifest = target.manifest.next(
-            record,
-            last_batch=newest.manifest.last_batch,
-            facts_since_consolidation=newest.manifest.facts_since_consolidation,
-        )
-        if config is not None:
-            manifest = dataclasses.replace(manifest, config=config.to_dict())
+    def _updater(self, listener: Listener = ignore) -> Updater:
+        return Updater(self._opened, self.store_config, listener)
+
+    def _published(self, manifest: Manifest) -> VersionRecord:
+        """Publish a version that has the files of another one; the line of the log."""
         self.store.publish(manifest.version, {}, manifest)
-        self._open_last()
+        self._opened.go_to_last()
         return self.reader.record
-
-    def _learn_waiting(self, listener: Listener, consolidate: bool = True) -> list[VersionRecord]:
-        """All batches, each a version. A consolidation that is due comes before the next batch, so
-        that the same batches give the same versions whoever learns them."""
-        learned = self._set_damaged_aside(listener)
-        for batch in waiting(self.store):
-            self._open_last()
-            learned += self._consolidate_or_compact(listener)
-            learn = partial(self._learn, batch, listener)
-            learned.append(self._tried(learn, batch.number, listener, batch.source))
-        self.refresh()
-        if consolidate:
-            learned += self._consolidate_or_compact(listener)
-        return learned
-
-    def _consolidate_or_compact(self, listener: Listener) -> list[VersionRecord]:
-        """What is due; a consolidation writes all tables, so that nothing is left to compact."""
-        if self.consolidation_due:
-            verify_version(self.store, self.version)
-            return [self._tried(lambda: self._consolidate(listener), 0, listener)]
-        self._compact(self.compaction_due)
-        return []
-
-    def _set_damaged_aside(self, listener: Listener) -> list[VersionRecord]:
-        """No batch waits behind one whose file is damaged."""
-        return [
-            self._set_aside(number, f"{reason}; it is set aside", listener)
-            for number, reason in damaged_batches(self.store).items()
-        ]
-
-    def _tried(
-        self, learn: Callable[[], VersionRecord], batch: int, listener: Listener, source: str = ""
-    ) -> VersionRecord:
-        """What `learn` returns. If training fails, the batch is set aside, so that others go on."""
-        try:
-            return learn()
-        except LearningFailed as error:
-            if not batch:
-                return self._failed(0, f"the consolidation failed: {error}", listener)
-            again = shlex.join(["lkge", "queue", str(self.store.folder), "--restore", str(batch)])
-            message = f"batch {batch} is set aside: {error}. To learn it again: {again}"
-            return self._set_aside(batch, message, listener, source)
-
-    def _set_aside(
-        self, number: int, message: str, listener: Listener, source: str = ""
-    ) -> VersionRecord:
-        set_aside(self.store, number, message)
-        return self._failed(number, message, listener, source)
-
-    def _failed(
-        self, number: int, message: str, listener: Listener, source: str = ""
-    ) -> VersionRecord:
-        listener(BatchSkipped(number, message, failed=True))
-        return record_of_nothing(self.reader.record, number, source, message, failed=True)
-
-    def _consolidate(self, listener: Listener) -> VersionRecord:
-        """Train on all known facts again; a version of its own."""
-        from lkge.store.consolidation import Consolidation, empty_batch
-        from lkge.training.checkpoint import Checkpoints
-
-        self._open_last()
-        batch = empty_batch(self.reader)
-        checkpoints = Checkpoints(self._place(batch, CONSOLIDATE))
-        update = Consolidation(self.reader, batch, self.store_config, listener, checkpoints)
-        files, manifest = self._trained(update, update.split(), listener)
-        return self._published(batch.number, files, manifest, checkpoints, listener)
-
-    def _place(self, batch: FactBatch, kind: str) -> Path:
-        """Where the checkpoint of an update is."""
-        return self.store.folder / LEARNING / f"{self.version:06}-{batch.number:08}-{kind}"
-
-    def _learn(self, batch: FactBatch, listener: Listener) -> VersionRecord:
-        """One batch becomes one version, unless nothing in it is new."""
-        from lkge.store.update import Update
-        from lkge.training.checkpoint import Checkpoints
-
-        self._open_last()
-        checkpoints = Checkpoints(self._place(batch, ADD))
-        self.reader.verify_once(NAMES, KNOWN)
-        update = Update(self.reader, batch, self.store_config, listener, checkpoints)
-        try:
-            split = update.split()
-        except (DataError, SettingsError) as error:
-            if batch.edit is not None:
-                return self._skip(batch, str(error), listener, failed=True)
-            if isinstance(error, SettingsError):
-                raise
-            raise LearningFailed(str(error)) from error
-        if split.is_empty and batch.edit is None:
-            return self._skip(batch, self._nothing_new(batch), listener)
-        if split.is_empty:
-            files, manifest = version_with_names(self.reader, batch, split.names)
-        else:
-            files, manifest = self._trained(update, split, listener)
-        return self._published(batch.number, files, manifest, checkpoints, listener)
-
-    def _published(
-        self,
-        batch: int,
-        files: Mapping[str, Content],
-        manifest: Manifest,
-        checkpoints: Checkpoints,
-        listener: Listener,
-    ) -> VersionRecord:
-        """Publish a version; its batch leaves the inbox, 0 is none."""
-        self.store.publish(manifest.version, files, manifest, self.store_config)
-        if batch:
-            discard(self.store, batch)
-        checkpoints.remove()
-        self._open_last()
-        listener(VersionPublished(self.version, batch))
-        return self.reader.record
-
-    def _trained(
-        self, update: Update, split: UpdateSplit, listener: Listener
-    ) -> tuple[dict[str, Content], Manifest]:
-        """Run an update; the kernels are compiled before the first one."""
-        if not self._is_warm:
-            from lkge.training.warmup import warm_up
-
-            warm_up(self.config, listener)
-            self._is_warm = True
-        name, method = self.store.folder.name, self.config.method.name
-        listener(RunStarted(name, method, split.index + 1, snapshot=0, epochs_done=0))
-        try:
-            with stops_between_steps():
-                return update.run(split)
-        except LearningFailed as error:
-            rate = self.config.training.learning_rate / 2
-            setting = f"training.learning_rate={rate:.3g}"
-            remedy = shlex.join(["lkge", "config", str(self.store.folder), "--set", setting])
-            raise LearningFailed(f"{error}: {remedy}") from error
-
-    def _skip(
-        self, batch: FactBatch, message: str, listener: Listener, failed: bool = False
-    ) -> VersionRecord:
-        """Note that a batch led to no version, and discard it; a record that says so."""
-        folder, number = self.store.folder, batch.number
-        note_skipped(folder, number, self.version, message, batch.accepted, failed=failed)
-        discard(self.store, number)
-        listener(BatchSkipped(number, message, failed))
-        record = self.reader.record
-        return record_of_nothing(record, number, batch.source, message, failed=failed)
-
-    def _nothing_new(self, batch: FactBatch) -> str:
-        known = self.store.options.known
-        return nothing_new(len(batch.added), len(batch.retracted), known)
 
 
 def create(

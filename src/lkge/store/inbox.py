@@ -9,7 +9,7 @@ from pydantic import PlainSerializer, PlainValidator
 from pydantic.dataclasses import dataclass
 
 from lkge.data.fact_list import FactList, Triple, checked_triple
-from lkge.data.files import held, remove
+from lkge.data.files import held, remove, with_remedies
 from lkge.data.vocabulary import require_entity_name, require_relation_name
 from lkge.errors import DamagedFile, DataError, RunError, SettingsError, StoreLocked
 from lkge.store.edits import Edit
@@ -110,7 +110,10 @@ def accept(
         raise DataError("there is no fact to add or to retract; give at least one")
     if not 0 <= valid < 1:
         raise SettingsError(f"valid = {valid!r} is out of range: it must be from 0 to below 1")
-    with held(store.folder / INBOX_LOCK, wait=True if patience is None else patience) as alone:
+    with (
+        with_remedies(store.folder),
+        held(store.folder / INBOX_LOCK, wait=True if patience is None else patience) as alone,
+    ):
         if not alone:
             raise StoreLocked(f"{store.folder}: another process holds {INBOX_LOCK}; try again")
         batch = FactBatch(_next_number(store), new, gone, float(valid), source, now(), edit)

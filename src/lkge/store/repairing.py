@@ -11,6 +11,7 @@ from lkge.errors import DamagedFile, NewerFormat, RunError
 from lkge.store import log, records
 from lkge.store.checking import Damage, check, log_damage, manifests_of, version_of
 from lkge.store.inbox import FactBatch
+from lkge.store.pruning import sweep
 from lkge.store.records import LogPosition, Manifest, VersionRecord, read_record, write_record
 from lkge.store.tags import TAGS, write_tags
 from lkge.store.verified import VERIFIED
@@ -40,7 +41,7 @@ def repair(store: Store) -> list[str]:
         done += _mend(store, Path(damage.path), damage, manifests)
     if any(log_damage(store, manifests)):
         done.append(_log_anew(store, manifests))
-    store.sweep()
+    sweep(store)
     return done + list(_mend_tags(store))
 
 

@@ -31,8 +31,6 @@ import re
 import stat
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -60,11 +58,11 @@ from lkge.store.labels import (
     read_labels,
     write_labels,
 )
-from lkge.store.records import PLAIN_NAME, File, Manifest, Options, StoreConfig, VersionRecord
-from lkge.store.retention import created_time, versions_to_remove
+from lkge.store.pruning import prune, sweep
+from lkge.store.records import File, Manifest, Options, StoreConfig, VersionRecord
 from lkge.store.skipped import SKIPPED, SkippedBatch, skipped_batches
 from lkge.store.tags import TAGS, read_tags, version_of_tag
-from lkge.store.verified import VERIFIED, last_verified
+from lkge.store.verified import VERIFIED
 
 STORE, LOG, VERSIONS, DATA = "store.json", "log.jsonl", "versions", "data"
 INBOX, LEARNING, DAMAGED, SET_ASIDE = "inbox", "learning", "damaged", "set_aside"
@@ -81,8 +79,6 @@ TABLE = "tables.entity"
 """The entity rows of the model in `MODEL`."""
 SMALL = (HOLD_OUT_FILE,)
 """Kinds whose base files are small: they are verified as a whole when they are opened."""
-SWEEPS = 8
-"""Files that no version needs are removed when a version of so many has gone."""
 
 Read = TypeVar("Read")
 
@@ -444,7 +440,7 @@ class Store:
             disk.sync_folder(self.data)
             position = log.append(self.log_file, position, record)
             records.write_record(target, dataclasses.replace(manifest, files=files, log=position))
-        self.prune(options)
+        prune(self, options)
 
     def _write_batch(self, version: int, number: int) -> File:
         batch, path = _read(self.batch_file(number)), self.data / f"{version:06d}-{BATCH}.json"
@@ -458,7 +454,7 @@ class Store:
         with disk.as_run_error(self.manifest_file(manifest.version)):
             disk.sync_folder(self.data)
             records.write_record(self.manifest_file(manifest.version), manifest)
-        self.sweep()
+        sweep(self)
 
     def tidy(self) -> None:
         """Remove what crashes left behind, versions not to be kept, and batches that are learned.
@@ -478,50 +474,7 @@ class Store:
         for folder in (self.folder / LEARNING).glob("*-*"):  # checkpoints of updates of others
             if not folder.name.startswith(f"{newest:06}-"):
                 disk.remove(folder)
-        self.prune(options)
-
-    def prune(self, options: Options) -> None:
-        """Remove the versions that need not stay; none while the tags or what was verified cannot
-        be read. The last one that was verified as a whole stays."""
-        try:
-            kept = {*self.tags.values(), last_verified(self.folder)}
-        except RunError:
-            return
-        versions, now = self.versions(), datetime.now(UTC)
-        gone = versions_to_remove(versions, self.is_whole, kept, options, self._created, now)
-        for version in gone:
-            disk.remove(self.manifest_file(version))
-        left = len(versions) - len(gone)
-        with suppress(OSError):  # what could not be removed is removed later
-            if gone:
-                disk.sync_folder(self.folder_of_versions)
-            if gone and versions[-1] % max(1, left // SWEEPS) == 0:
-                self.sweep()
-
-    def sweep(self) -> None:
-        """Remove the files that no version names; none while a manifest cannot be read. Batches
-        that came after the last verified version stay: they can be learned again."""
-        try:
-            versions = self.versions()
-            named = {name for v in versions for name in self.manifest(v).names}
-            verified = last_verified(self.folder)
-        except RunError:
-            return
-        after = range(versions[-1] + 1 if verified is None else verified + 1, versions[-1] + 1)
-        for name in os.listdir(self.data):
-            match = PLAIN_NAME.fullmatch(name)
-            if match is None or name in named:
-                continue
-            is_batch = name.endswith(f"-{BATCH}.json")
-            if not (is_batch and int(match["version"]) in after):
-                disk.remove(self.data / name)
-
-    def _created(self, version: int) -> datetime | None:
-        """When a version was made; None if its manifest is damaged."""
-        try:
-            return created_time(self.manifest(version).record.created)
-        except RunError:
-            return None
+        prune(self, options)
 
 
 def _warn(damaged: int, error: Exception, version: int) -> None:
