@@ -274,3 +274,20 @@ def test_a_stat_that_fails_is_one_line_with_a_remedy(
     for work in works:
         with pytest.raises(RunError, match=f"{path}: .*Input/output error; the disk may fail"):
             work()
+
+
+@pytest.mark.parametrize("call", ["stat", "listdir"])
+def test_an_export_into_a_folder_that_cannot_be_read_says_so(
+    original: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    really, target, graph = getattr(os, call), tmp_path / "export", LivingGraph(original.folder)
+    target.mkdir()
+
+    def refusing(asked: Any, *rest: Any, **options: Any) -> Any:
+        if str(asked) == str(target):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
+        return really(asked, *rest, **options)
+
+    monkeypatch.setattr(os, call, refusing)
+    with pytest.raises(RunError, match=f"{target}: .*Input/output error; the disk may fail"):
+        graph.export(target)

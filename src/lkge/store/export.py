@@ -23,7 +23,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.files import as_run_error, make_folders, unfinished_folder
+from lkge.data.files import as_run_error, make_folders, unfinished_folder, with_remedies
 from lkge.errors import DataError, RunError, SettingsError
 from lkge.store.arrays import write_arrays
 from lkge.store.reader import Reader
@@ -56,14 +56,15 @@ def export(reader: Reader, folder: Path | str, format: str) -> list[Path]:
     if format not in WRITERS:
         known = ", ".join(WRITERS)
         raise SettingsError(f"there is no format {format!r} to export in; known are: {known}")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder}: exists already; name another folder")
+    with with_remedies(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunError(f"{folder}: exists already; name another folder")
     tables = tables_of(reader)
     with as_run_error(folder):
         make_folders(folder.parent)
         with unfinished_folder(folder) as place:
             WRITERS[format](place, tables)
-    return sorted(folder.iterdir())
+        return sorted(folder.iterdir())
 
 
 def tables_of(reader: Reader) -> list[Table]:
