@@ -17,7 +17,7 @@ import rich.console
 
 import lkge
 from lkge.data.rows import SHOWN, Rows
-from lkge.evaluation.results import ACCURACIES, Accuracy, ProtocolResult, Results
+from lkge.evaluation.results import Accuracy, OfTest, ProtocolResult, Results
 from lkge.store.reader import Fact
 from lkge.training import events
 
@@ -104,7 +104,7 @@ class TestTables:
         assert answers.to_frame() == (list(answers), ["entity", "similarity"])
         results: Any = lkge.opened(GOLDEN / "run").results
         rows, columns = results.to_frame()
-        assert columns == ["protocol", "model", "test", *ACCURACIES]
+        assert columns == list(OfTest._fields)
         assert len(rows) == 2 * 3
         final = results.protocols["paper"].matrix[1][0]
         assert rows[1] == ("paper", 2, 1, final.mrr, final.hits1, *rows[1][5:])

@@ -12,6 +12,7 @@ A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
 """
 
 import json
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,9 @@ from lkge.models.predictor import Predictor
 from lkge.reports.text import shortened
 from lkge.sizing import Size
 from lkge.training.checkpoint import Checkpoints, read_tensors, write_tensors
-from lkge.training.events import Event, JsonlLog, Listener, by_default, heard
+from lkge.training.events import JsonlLog, Listener, by_default, every, heard
 from lkge.training.loop import Learned, Loop
+from lkge.training.trackers import Tracker, followed
 from lkge.training.trainer import restored
 from lkge.training.warmup import warm_up
 
@@ -63,13 +65,15 @@ def run(
     listener: Listener = by_default,
     preset: str | None = None,
     config: RunConfig | None = None,
+    trackers: Iterable[Tracker | str] = (),
     **changes: Any,
 ) -> Run:
     """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`, on top
     of a whole `config` or of a `preset`: "evergreen" or "paper"; default: that of the method, and
     the default method is evergreen.
 
-    Without a `listener` progress is shown in a terminal or a notebook.
+    Without a `listener` progress is shown in a terminal or a notebook. `trackers` follow the run:
+    "tensorboard:FOLDER", "mlflow:FOLDER", or a `lkge.training.trackers.Tracker`.
 
     With `out` everything is kept in that folder, which must be new or empty, and a run that was
     interrupted goes on by `resume`.
@@ -77,15 +81,22 @@ def run(
     require_graph(graph)
     named = {"dataset": graph.name, **changes} if config is None else changes
     chosen = configure(named, preset, config=config, size=None if config else size_of(graph))
-    with heard(listener, chosen.training.patience) as hearing:
-        if out is None:
-            warm_up(chosen, hearing)
-            learned = Loop(graph, chosen, None, hearing).run()
-            return Run(learned.results, learned.predictor.with_names(graph.vocabulary))
-        folder = Path(out)
-        loop = _loop(folder, graph, chosen, hearing)
-        _create(folder, graph, chosen)
-        return _learn(folder, loop)
+    folder = None if out is None else Path(out)
+    with (
+        heard(listener, chosen.training.patience) as hearing,
+        followed(trackers, chosen, folder) as follower,
+    ):
+        both = every(hearing, follower)
+        if folder is None:
+            warm_up(chosen, both)
+            learned = Loop(graph, chosen, None, both).run()
+            done = Run(learned.results, learned.predictor.with_names(graph.vocabulary))
+        else:
+            loop = _loop(folder, graph, chosen, both)
+            _create(folder, graph, chosen)
+            done = _learn(folder, loop)
+        follower.finish(done.results)
+        return done
 
 
 def require_graph(graph: object) -> None:
@@ -109,9 +120,10 @@ def resume(
     listener: Listener = by_default,
     data: Path | None = None,
     graph: GrowingGraph | None = None,
+    trackers: Iterable[Tracker | str] = (),
 ) -> Run:
     """Go on with an interrupted run, or open a finished one. The graph is loaded again by the
-    name in its settings unless it is given."""
+    name in its settings unless it is given. `trackers`: as in `run`."""
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder}: not a run folder: it has no {CONFIG}")
@@ -126,8 +138,13 @@ def resume(
         raise RunError(
             f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
         )
-    with heard(listener, config.training.patience) as hearing:
-        return _learn(folder, _loop(folder, graph, config, hearing))
+    with (
+        heard(listener, config.training.patience) as hearing,
+        followed(trackers, config, folder) as follower,
+    ):
+        done = _learn(folder, _loop(folder, graph, config, every(hearing, follower)))
+        follower.finish(done.results)
+        return done
 
 
 def opened(folder: Path | str) -> Run:
@@ -163,12 +180,7 @@ def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
 
 def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listener) -> Loop:
     """What learns into `folder`; nothing is written yet."""
-    log = JsonlLog(folder / LOG)
-
-    def both(event: Event) -> None:
-        log(event)
-        listener(event)
-
+    both = every(JsonlLog(folder / LOG), listener)
     return Loop(graph, config, Checkpoints(folder / CHECKPOINT), both)
 
 

@@ -22,7 +22,7 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.sources import Source, joined, read_source
 from lkge.data.vocabulary import Vocabulary
-from lkge.errors import DataError, RunError, SettingsError
+from lkge.errors import DataError, RunError, SettingsError, packages_named
 from lkge.sizing import Size
 from lkge.store.graph import LivingGraph, create
 from lkge.store.preview import Preview
@@ -47,6 +47,7 @@ def open(
     return LivingGraph(folder, version, store_config)
 
 
+@packages_named()
 def init(
     folder: Path | str,
     *,

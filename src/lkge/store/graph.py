@@ -16,7 +16,7 @@ from lkge.config import RunConfig
 from lkge.data.columns import GivenColumns
 from lkge.data.rows import SHOWN, Row, Rows, html_table
 from lkge.data.sources import Source, joined, labels_in, read_source
-from lkge.errors import DataError, LearningFailed, RunError
+from lkge.errors import DataError, LearningFailed, RunError, packages_named
 from lkge.store.checking import Damage, check
 from lkge.store.content import compaction_due
 from lkge.store.contradictions import names_damage
@@ -93,7 +93,7 @@ def _heard(
     def learning(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
         bound = parameters.bind(graph, *args, **kwargs)
         given = bound.arguments.get("listener", by_default)
-        with heard(given, graph.config.training.patience) as listener:
+        with heard(given, graph.config.training.patience) as listener, packages_named():
             bound.arguments["listener"] = listener
             return learn(*bound.args, **bound.kwargs)
 
