@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 DEMO   := runs/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test checks kernels torture bench clean
+.PHONY: help demo test checks kernels torture bench docs clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
@@ -36,8 +36,11 @@ torture: $(VENV)/.installed-dev kernels ## set up, then all tests against crashe
 bench: $(VENV)/.installed-benchmarks ## set up, then measure speed side by side; DATA=dataset.zip for the paper's graph
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
 
+docs: $(VENV)/.installed-docs ## set up, then build the documentation as a site: site/index.html
+	$(BIN)/mkdocs build --strict
+
 clean: ## remove the virtual environment, caches and the demo run
-	rm -rf $(VENV) $(DEMO) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DEMO) build dist site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
 
 # Each stamp says: these extras are installed, and pyproject.toml has not changed since.

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -29,10 +30,28 @@ FLAGS = [
 def require_chromium() -> None:
     """Skip where there is no browser; fail where the environment demands one."""
     if not os.path.exists(CHROMIUM):
-        reason = "there is no chromium; on Debian: apt-get install chromium"
-        if os.environ.get("LKGE_REQUIRE_BROWSER") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        _lack("there is no chromium; on Debian: apt-get install chromium")
+
+
+def _lack(reason: str) -> None:
+    if os.environ.get("LKGE_REQUIRE_BROWSER") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe-core calls a serious or critical violation on a page, and where."""
+    if find_spec("axe_playwright_python") is None:
+        _lack("axe-playwright-python is not installed; it is in the extra `dev`")
+    from axe_playwright_python.sync_playwright import Axe
+
+    violations = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {node['html'][:200]}"
+        for each in violations
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
 
 
 @contextmanager

@@ -38,7 +38,7 @@ settings = { transfer = false }
 def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures and page take a while to draw, and have tests of their own."""
     monkeypatch.setattr("lkge.studies.report.draw", lambda study, kept: {})
-    monkeypatch.setattr("lkge.studies.report.write_page", lambda results, path: None)
+    monkeypatch.setattr("lkge.studies.report.write_page", lambda *args: None)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from lkge.cli.ask import bar
 from lkge.cli.grow import HELD_OUT, KEPT
 from lkge.configure import configure
 from lkge.living import open as open_graph
-from lkge.store import health
+from lkge.store import calibration, health
 from lkge.store.graph import LivingGraph
 from lkge.store.inbox import accept
 from lkge.store.locks import writing
@@ -289,14 +289,23 @@ class TestHealth:
     def test_few_facts_are_unknown(self, kg: Path) -> None:
         result = done("health", kg)
         assert "unknown: 0 older held-out facts are too few to judge" in said(result)
+        assert "plausibility: its reliability is not measured in this version" in said(result)
         assert f"Health: unknown: lkge health {kg}." in said(done("log", kg))
 
-    def test_json_has_every_figure(self, kg: Path, more: Path) -> None:
+    def test_json_has_every_figure(
+        self, kg: Path, more: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(calibration, "MIN_FACTS", 2)
         done("add", kg, more, "--quiet", "--valid", "0.3")
         found = tree("health", kg)
         assert (found["version"], found["verdict"], found["causes"]) == (2, "unknown", [])
         assert found["since_baseline"] == tree("log", kg)[-1]["since_baseline"]
         assert found["remedy"] == ""
+        reliability = found["reliability"]
+        answers = sum(each["answers"] for each in reliability["bins"])
+        assert 0 <= reliability["error"] <= 1
+        line = f"over {answers} answers to {reliability['queries']} held-out queries"
+        assert line in said(done("health", kg))
         assert tree("health", kg, "--version", "1")["version"] == 1
 
     def test_a_worse_graph_ends_with_1_and_the_remedy(

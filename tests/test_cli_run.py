@@ -50,14 +50,15 @@ class FakeApi:
     def size_of(self, graph: Any) -> Size:
         return self.size
 
-    def run(self, graph: Any, *, out: Path, listener: Any, config: RunConfig) -> Any:
-        self.calls.append(("run", {"graph": graph, "out": out, "config": config}))
+    def run(self, graph: Any, *, out: Path, listener: Any, config: RunConfig, trackers: Any) -> Any:
+        call = {"graph": graph, "out": out, "trackers": trackers, "config": config}
+        self.calls.append(("run", call))
         out.mkdir(parents=True)
         (out / "config.toml").write_text(config.to_toml(), encoding="utf-8")
         return self._learned(out, listener)
 
-    def resume(self, folder: Path, listener: Any, data: Path | None) -> Any:
-        self.calls.append(("resume", {"folder": folder, "data": data}))
+    def resume(self, folder: Path, listener: Any, data: Path | None, trackers: Any) -> Any:
+        self.calls.append(("resume", {"folder": folder, "data": data, "trackers": trackers}))
         return self._learned(folder, listener)
 
     def _learned(self, folder: Path, listener: Any) -> Any:
@@ -354,11 +355,22 @@ def test_an_existing_folder_is_not_overwritten(api: FakeApi) -> None:
     assert len(api.calls) == 2
 
 
+def test_trackers_follow_a_run_and_what_goes_on_with_it(api: FakeApi) -> None:
+    tracks = ["--track", "tensorboard:a b", "--track", "mlflow:m"]
+    lkge("run", "--out", "r", *tracks)
+    assert api.calls[-1][1]["trackers"] == ["tensorboard:a b", "mlflow:m"]
+    api.interrupted = True
+    result = lkge("run", "--resume", "r", *tracks)
+    assert api.calls[-1][1]["trackers"] == ["tensorboard:a b", "mlflow:m"]
+    assert "--resume r --track 'tensorboard:a b' --track mlflow:m" in result.stderr
+
+
 def test_resume_goes_on_with_the_folder(api: FakeApi) -> None:
     lkge("run", "--out", "r")
     result = lkge("run", "--resume", "r", "--data", "d.zip")
     assert result.exit_code == 0
-    assert api.calls[-1] == ("resume", {"folder": Path("r"), "data": Path("d.zip")})
+    call = {"folder": Path("r"), "data": Path("d.zip"), "trackers": []}
+    assert api.calls[-1] == ("resume", call)
 
 
 def test_resume_takes_no_other_settings(api: FakeApi) -> None:

@@ -17,7 +17,7 @@ import rich.console
 
 import lkge
 from lkge.data.rows import SHOWN, Rows
-from lkge.evaluation.results import ACCURACIES, Accuracy, ProtocolResult, Results
+from lkge.evaluation.results import Accuracy, OfTest, ProtocolResult, Results
 from lkge.store.reader import Fact
 from lkge.training import events
 
@@ -75,6 +75,16 @@ class TestALivingGraph:
             kg.vectors(CITY)
 
 
+class TestFirstFacts:
+    def test_a_share_is_held_out(self, tmp_path: Path) -> None:
+        facts = [(one, "knows", other) for one in "abcd" for other in "abcd"]
+        small: dict[str, Any] = {"dim": 2, "max_epochs": 1, "backend": "torch"}
+        half = lkge.init(tmp_path / "half", facts=facts, valid=0.5, **small)
+        none = lkge.init(tmp_path / "none", facts=facts, valid=0, **small)
+        assert half.log()[-1].mrr_new > 0
+        assert math.isnan(none.log()[-1].mrr_new)
+
+
 class TestTables:
     def test_answers_are_lists_of_named_tuples(self, kg: lkge.LivingGraph) -> None:
         answers = kg.predict(subject=CITY, relation=LIES_IN, k=2)
@@ -94,7 +104,7 @@ class TestTables:
         assert answers.to_frame() == (list(answers), ["entity", "similarity"])
         results: Any = lkge.opened(GOLDEN / "run").results
         rows, columns = results.to_frame()
-        assert columns == ["protocol", "model", "test", *ACCURACIES]
+        assert columns == list(OfTest._fields)
         assert len(rows) == 2 * 3
         final = results.protocols["paper"].matrix[1][0]
         assert rows[1] == ("paper", 2, 1, final.mrr, final.hits1, *rows[1][5:])
@@ -125,9 +135,13 @@ class TestRepresentations:
         assert f"{run.results.mrr:.3f}" in repr(run)
         assert str(GOLDEN / "run") in repr(run)
         assert repr(kg).startswith(f"<LivingGraph {GOLDEN / 'store-3'}, version 4 (evergreen on")
-        for each in (graph, run, run.results, kg):
+        for each in (graph, run, run.results, kg, kg.log()[-1], kg.suggest(k=2).facts):
             page = each._repr_html_()
             assert page.count("<table>") == page.count("</table>") == 1
+
+    def test_a_line_of_the_log_is_shown_as_the_graph_shows_it(self, kg: lkge.LivingGraph) -> None:
+        line = kg.log()[-1]._repr_html_()
+        assert line[line.index("<tbody><tr>") : line.index("</tr></tbody>")] in kg._repr_html_()
 
     def test_results_without_a_snapshot_are_shown(self) -> None:
         empty = Results("brick", "lkge", {})

@@ -25,6 +25,7 @@ from lkge.errors import (
     SettingsError,
     StoreLocked,
     UnknownName,
+    packages_named,
 )
 
 __version__ = "0.1.0"
@@ -83,7 +84,8 @@ else:
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name]), name)
+        with packages_named():
+            value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
 

@@ -12,6 +12,7 @@ A run folder holds, besides the report (`index.html`, `summary.md`, `figures/`):
 """
 
 import json
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +32,9 @@ from lkge.models.predictor import Predictor
 from lkge.reports.text import shortened
 from lkge.sizing import Size
 from lkge.training.checkpoint import Checkpoints, read_tensors, write_tensors
-from lkge.training.events import Event, JsonlLog, Listener, by_default, heard, ignore
+from lkge.training.events import JsonlLog, Listener, by_default, every, heard, ignore
 from lkge.training.loop import Learned, Loop
+from lkge.training.trackers import Tracker, followed
 from lkge.training.trainer import restored
 from lkge.training.warmup import warm_up
 
@@ -65,13 +67,15 @@ def run(
     listener: Listener = by_default,
     preset: str | None = None,
     config: RunConfig | None = None,
+    trackers: Iterable[Tracker | str] = (),
     **changes: Any,
 ) -> Run:
     """Learn `graph` snapshot by snapshot. `changes` are single settings, such as `seed=1`, on top
     of a whole `config` or of a `preset`: "evergreen" or "paper"; default: that of the method, and
     the default method is evergreen.
 
-    Without a `listener` progress is shown in a terminal or a notebook.
+    Without a `listener` progress is shown in a terminal or a notebook. `trackers` follow the run:
+    "tensorboard:FOLDER", "mlflow:FOLDER", or a `lkge.training.trackers.Tracker`.
 
     With `out` everything is kept in that folder, which must be new or empty, and a run that was
     interrupted goes on by `resume`.
@@ -84,17 +88,24 @@ def run(
         chosen = with_partitions(chosen, graph, size_of(graph), workers)
     elif chosen.training.partitions or workers.size > 1:
         raise SettingsError("training by partitions keeps files: give a run folder by out")
-    with heard(listener if workers.is_first else ignore, chosen.training.patience) as hearing:
-        if out is None:
-            warm_up(chosen, hearing)
-            learned = Loop(graph, chosen, None, hearing).run()
-            return Run(learned.results, learned.predictor.with_names(graph.vocabulary))
-        folder = Path(out)
-        loop = _loop(folder, graph, chosen, hearing)
-        if workers.is_first:
-            _create(folder, graph, chosen)
-        workers.wait()
-        return _learn(folder, loop)
+    folder = None if out is None else Path(out)
+    with (
+        heard(listener if workers.is_first else ignore, chosen.training.patience) as hearing,
+        followed(trackers if workers.is_first else (), chosen, folder) as follower,
+    ):
+        both = every(hearing, follower)
+        if folder is None:
+            warm_up(chosen, both)
+            learned = Loop(graph, chosen, None, both).run()
+            done = Run(learned.results, learned.predictor.with_names(graph.vocabulary))
+        else:
+            loop = _loop(folder, graph, chosen, both)
+            if workers.is_first:
+                _create(folder, graph, chosen)
+            workers.wait()
+            done = _learn(folder, loop)
+        follower.finish(done.results)
+        return done
 
 
 def require_graph(graph: object) -> None:
@@ -118,9 +129,10 @@ def resume(
     listener: Listener = by_default,
     data: Path | None = None,
     graph: GrowingGraph | None = None,
+    trackers: Iterable[Tracker | str] = (),
 ) -> Run:
     """Go on with an interrupted run, or open a finished one. The graph is loaded again by the
-    name in its settings unless it is given."""
+    name in its settings unless it is given. `trackers`: as in `run`."""
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder}: not a run folder: it has no {CONFIG}")
@@ -138,8 +150,13 @@ def resume(
         )
     if workers.size > 1:
         config = with_partitions(config, graph, size_of(graph), workers)
-    with heard(listener if workers.is_first else ignore, config.training.patience) as hearing:
-        return _learn(folder, _loop(folder, graph, config, hearing))
+    with (
+        heard(listener if workers.is_first else ignore, config.training.patience) as hearing,
+        followed(trackers if workers.is_first else (), config, folder) as follower,
+    ):
+        done = _learn(folder, _loop(folder, graph, config, every(hearing, follower)))
+        follower.finish(done.results)
+        return done
 
 
 def opened(folder: Path | str) -> Run:
@@ -176,14 +193,7 @@ def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
 def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listener) -> Loop:
     """What learns into `folder`; nothing is written yet."""
     workers = joined()
-    if config.training.partitions and not workers.is_first:
-        return PartitionedLoop(graph, config, folder, listener, workers)
-    log = JsonlLog(folder / LOG)
-
-    def both(event: Event) -> None:
-        log(event)
-        listener(event)
-
+    both = every(JsonlLog(folder / LOG), listener) if workers.is_first else listener
     if config.training.partitions:
         return PartitionedLoop(graph, config, folder, both, workers)
     return Loop(graph, config, Checkpoints(folder / CHECKPOINT), both)

@@ -1,6 +1,7 @@
 """Every error that a user can cause, in one tree."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 MAX_COMPARED = 200
@@ -9,6 +10,21 @@ MAX_COMPARED = 200
 
 class LkgeError(Exception):
     """The base class: something that the user can correct; the message says how."""
+
+
+@contextmanager
+def packages_named() -> Iterator[None]:
+    """A package that is not installed is an error that says what to install; also a decorator."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "lkge").partition(".")[0]
+        if package == "lkge":
+            raise
+        raise LkgeError(
+            f"this needs {package}: pip install {package}; all that learning and reports need "
+            "comes with: pip install lkge"
+        ) from error
 
 
 class DataError(LkgeError):

@@ -22,7 +22,7 @@ from lkge.data.names import MappedNames
 from lkge.data.snapshots import Facts, no_facts
 from lkge.data.sources import Source, joined, read_source
 from lkge.data.vocabulary import Vocabulary
-from lkge.errors import DataError, RunError, SettingsError
+from lkge.errors import DataError, RunError, SettingsError, packages_named
 from lkge.sizing import Size
 from lkge.store.graph import LivingGraph, create
 from lkge.store.preview import Preview
@@ -47,6 +47,7 @@ def open(
     return LivingGraph(folder, version, store_config)
 
 
+@packages_named()
 def init(
     folder: Path | str,
     *,
@@ -58,6 +59,7 @@ def init(
     keep: int = Options.keep,
     keep_days: int = Options.keep_days,
     known: bool = Options.known,
+    valid: float | None = None,
     preset: str | None = None,
     config: RunConfig | None = None,
     store_config: StoreConfig | None = None,
@@ -68,7 +70,8 @@ def init(
     a whole `config` or of a `preset`; default: "living", or for a method other than evergreen
     "living-paper".
 
-    `facts` are learned first: triples, files, or an object such as a data frame, as for `add`.
+    `facts` are learned first: triples, files, or an object such as a data frame, and the share
+    `valid` of them is held out, as for `add`.
     `keep` versions stay on disk, and each for `keep_days` days at least. With `known=False` known
     answers are not kept: then nothing marks or leaves out what is known already. `data` is where
     the dataset of a run may be found.
@@ -91,7 +94,7 @@ def init(
         initial = InitialVersion.empty(chosen if known else without_facts(chosen))
     graph = create(folder, initial, options, store_config)
     if first:
-        graph.add(first)
+        graph.add(first, valid=valid)
     return graph
 
 

@@ -12,7 +12,8 @@ from tests.backends.made import BACKENDS, NUMBA
 from lkge.backends import Backend
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.data.vocabulary import Vocabulary
-from lkge.evaluation.ranking import Evaluator, Validator
+from lkge.evaluation.ranking import Evaluator, Validator, by_relation
+from lkge.evaluation.results import PROTOCOLS, union
 from lkge.models.predictor import TablePredictor
 from lkge.models.scores import TransE
 
@@ -127,6 +128,34 @@ def test_tests_asked_at_once_are_answered_as_one_by_one(backend: Backend) -> Non
     evaluator, predictor = Evaluator(GRAPH), made_predictor(backend)
     at_once = evaluator.accuracies(predictor, 2, [0, 1, 2])
     assert at_once == [evaluator.accuracies(predictor, 2, [j])[0] for j in range(3)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_each_relation_has_its_own_facts_in_both_directions(protocol: str) -> None:
+    tests = Evaluator(GRAPH).ranked(made_predictor(NUMBA), 2, [0, 1, 2])
+    found = by_relation(tests, most=9)[protocol]
+    moments = {"paper": [0, 1, 2], "current": [2, 2, 2]}[protocol]
+    for relation in (0, 1):
+        ranks: list[float] = []
+        for j, moment in enumerate(moments):
+            facts = [f for f in as_list(GRAPH.snapshots[j].test) if f[1] == 2 * relation]
+            known = known_by(moment, ("train", "valid", "test"))
+            predictor, candidates = made_predictor(NUMBA), range(ENTITIES[moment])
+            ranks += plain_ranks(predictor, facts, candidates, known)
+        assert found[relation].queries == len(ranks) > 0
+        assert found[relation].mrr == pytest.approx(sum(1 / rank for rank in ranks) / len(ranks))
+    whole = union(test.accuracies()[protocol] for test in tests)
+    assert union(found.values()).mrr == pytest.approx(whole.mrr)
+
+
+def test_the_relations_with_the_most_facts_are_kept_first() -> None:
+    tests = Evaluator(GRAPH).ranked(made_predictor(NUMBA), 2, [0, 1, 2])
+    (kept,) = by_relation(tests, most=1)["paper"].items()
+    both = by_relation(tests, most=2)["paper"]
+    assert [cell.queries for cell in both.values()] == sorted(
+        (cell.queries for cell in both.values()), reverse=True
+    )
+    assert kept == next(iter(both.items()))
 
 
 def test_a_snapshot_without_tests_has_no_accuracy() -> None:

@@ -137,6 +137,27 @@ def test_provenance_goes_to_json_and_back_and_older_results_have_none() -> None:
     assert (older.provenance, older.data_digest) == ({}, "unknown")
 
 
+def test_the_last_model_by_the_age_of_facts() -> None:
+    results = dataclasses.replace(
+        made_results(), snapshots=(record(0), record(1), record(2)), protocols={"paper": THREE}
+    )
+    assert [(row.protocol, row.snapshot, row.mrr, row.queries) for row in results.by_age()] == [
+        *(("paper", 1, 0.3, 10), ("paper", 2, 0.2, 30), ("paper", 3, 0.8, 60)),
+    ]
+
+
+def test_relations_go_to_json_and_back_in_their_order_and_older_results_have_none() -> None:
+    found = {"z": cell(0.5, 30), "a⁻": cell(0.1, 4), "none": NOTHING}
+    made = dataclasses.replace(made_results(), relations={"paper": found})
+    tree = json.loads(json.dumps(made.to_json(), allow_nan=False))
+    rows = Results.from_json(tree).by_relation()
+    assert [row.relation for row in rows] == list(found)
+    assert rows[0] == ("paper", "z", 0.5, 0.25, 0.125, 0.0625, 30)
+    assert math.isnan(rows[2].mrr)
+    del tree["relations"]
+    assert Results.from_json(tree).by_relation() == []
+
+
 def test_the_sums_of_a_run() -> None:
     results = made_results()
     assert results.mrr == THREE.final.mrr

@@ -6,11 +6,12 @@ import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lkge.errors import LkgeError, UnknownName
-from lkge.methods.base import METHODS, known_methods, load_plugins, method_named
+from lkge.methods.base import METHODS, Method, known_methods, load_plugins, method_named, register
 
 COUNTER = itertools.count()
 CALM = """
@@ -102,3 +103,12 @@ def test_an_unknown_name_is_looked_for_among_plugins_too(site: Path) -> None:
     install(site, "Calm")
     with pytest.raises(UnknownName, match="'calm'"):
         method_named("clam")
+
+
+def test_a_class_that_is_defined_again_takes_the_place_of_the_first(site: Path) -> None:
+    made = list[type[Method]]()
+    for _ in range(2):
+        namespace: dict[str, Any] = {"__name__": "__main__"}
+        exec(CALM, namespace)
+        made.append(register(namespace["Calm"]))
+    assert method_named("calm") is made[1] is not made[0]

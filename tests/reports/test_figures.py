@@ -14,7 +14,10 @@ from lkge.reports import figures, plot_style
 
 MakeRun = Callable[..., Results]
 
-OF_ONE_RUN = (figures.mrr_over_snapshots, figures.matrix_heatmap, figures.time_per_snapshot)
+OF_ONE_RUN = (
+    *(figures.mrr_over_snapshots, figures.mrr_by_age),
+    *(figures.matrix_heatmap, figures.time_per_snapshot),
+)
 OF_MANY = (
     *(figures.mrr_by_method, figures.transfer_by_method),
     *(figures.cumulative_time, figures.mrr_over_time),
@@ -29,24 +32,25 @@ def png_size(path: Path) -> tuple[int, int]:
     return width, height
 
 
-def check_pair(png: Path, svg: Path) -> None:
+def check_files(png: Path, svg: Path, pdf: Path) -> None:
+    assert pdf.read_bytes().startswith(b"%PDF-")
     root = ElementTree.fromstring(svg.read_bytes())
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     points = float(root.attrib["width"].removesuffix("pt"))
     assert png_size(png)[0] / (points / 72) >= 150
 
 
-def test_a_single_run_has_its_three_figures(make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_single_run_has_its_figures(make_run: MakeRun, tmp_path: Path) -> None:
     drawn = figures.draw([make_run()])
     paths = [path for figure in drawn for path in figure.write(tmp_path / "figures")]
     assert [path.name for path in paths] == [
         f"{stem}.{suffix}"
-        for stem in ("mrr-over-snapshots", "matrix", "time-per-snapshot")
-        for suffix in ("png", "svg")
+        for stem in ("mrr-over-snapshots", "mrr-by-age", "matrix", "time-per-snapshot")
+        for suffix in ("png", "svg", "pdf")
     ]
     assert sorted(paths) == sorted((tmp_path / "figures").iterdir())
-    for png, svg in zip(paths[::2], paths[1::2], strict=True):
-        check_pair(png, svg)
+    for files in zip(paths[::3], paths[1::3], paths[2::3], strict=True):
+        check_files(*files)
 
 
 def test_several_systems_are_compared_and_datasets_named(make_run: MakeRun) -> None:
@@ -57,7 +61,7 @@ def test_several_systems_are_compared_and_datasets_named(make_run: MakeRun) -> N
     assert [stem for stem in stems if stem.startswith("matrix")] == [
         *("matrix-a-b-1", "matrix-a-b-2", "matrix-c"),
     ]
-    assert len(set(stems)) == len(stems) == 12
+    assert len(set(stems)) == len(stems) == 15
 
 
 def test_a_crowded_dataset_has_a_panel_for_each_of_its_best_only(
@@ -66,11 +70,11 @@ def test_a_crowded_dataset_has_a_panel_for_each_of_its_best_only(
     monkeypatch.setattr("lkge.reports.figures.OF_ALL", {})
     runs = [make_run(method=f"m{k}", mrr=k / 100, snapshots=1) for k in range(1, 8)]
     assert [one.stem for one in figures.draw(runs[1:])] == [
-        *("mrr-over-snapshots", "matrix", "time-per-snapshot"),
+        *("mrr-over-snapshots", "mrr-by-age", "matrix", "time-per-snapshot"),
     ]
-    (crowded,) = figures.draw(runs)
-    assert crowded.stem == "mrr-over-snapshots"
-    assert "6 systems with the highest MRR" in crowded.caption
+    crowded = figures.draw(runs)
+    assert [one.stem for one in crowded] == ["mrr-over-snapshots", "mrr-by-age"]
+    assert all("6 systems with the highest MRR" in one.caption for one in crowded)
     assert [run.method for run in figures.best_runs(runs)] == [f"m{k}" for k in range(2, 8)]
 
 
@@ -88,6 +92,7 @@ def test_the_same_results_give_the_same_svg_whatever_the_user_prefers(make_run: 
         second = figures.draw([make_run()])
     assert first == second
     assert b"<dc:date>" not in first[0].svg
+    assert b"CreationDate" not in first[0].pdf
 
 
 def test_drawing_leaves_the_settings_of_matplotlib_alone(make_run: MakeRun) -> None:
@@ -121,6 +126,16 @@ def test_lines_of_models_end_at_their_own_snapshot(make_run: MakeRun) -> None:
     assert found == [[cell.mrr for cell in row] for row in run.protocols["paper"].matrix]
 
 
+def test_the_line_of_a_system_is_its_last_model_by_age(make_run: MakeRun) -> None:
+    runs = [make_run(mrr=0.2, snapshots=3), make_run(method="ewc", mrr=0.3, snapshots=3)]
+    panels = figures.mrr_by_age(runs).axes
+    for panel, protocol in zip(panels, ("paper", "current"), strict=True):
+        found = [list(line.get_ydata()) for line in panel.lines]
+        assert found == [
+            [row.mrr for row in run.by_age() if row.protocol == protocol] for run in runs
+        ]
+
+
 def test_bars_are_as_long_as_the_mrr_and_the_best_is_bold_and_on_top(make_run: MakeRun) -> None:
     low, high = make_run(method="low", mrr=0.1), make_run(method="high", mrr=0.3)
     (panel,) = figures.mrr_by_method([low, high]).axes
@@ -148,11 +163,12 @@ def test_stacked_times_add_up(make_run: MakeRun) -> None:
     assert tops == pytest.approx([record.seconds for record in run.snapshots])
 
 
-def test_write_writes_both_formats_and_makes_the_folder(make_run: MakeRun, tmp_path: Path) -> None:
+def test_write_writes_all_formats_and_makes_the_folder(make_run: MakeRun, tmp_path: Path) -> None:
     figure = figures.matrix_heatmap([make_run(snapshots=2)])
-    png, svg = plot_style.render(figure, "stem").write(tmp_path / "a" / "b")
-    assert (png, svg) == (tmp_path / "a/b/stem.png", tmp_path / "a/b/stem.svg")
-    check_pair(png, svg)
+    png, svg, pdf = plot_style.render(figure, "stem").write(tmp_path / "a" / "b")
+    names = ["stem.png", "stem.svg", "stem.pdf"]
+    assert [png, svg, pdf] == [tmp_path / "a/b" / name for name in names]
+    check_files(png, svg, pdf)
 
 
 def test_labels_keep_apart_in_their_order_and_in_bounds() -> None:

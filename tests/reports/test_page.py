@@ -68,11 +68,11 @@ def test_the_whole_report(make_run: MakeRun, tmp_path: Path) -> None:
     ]
     path = write_report(runs, tmp_path / "report")
     assert path == tmp_path / "report" / "index.html"
-    assert len(list((tmp_path / "report/figures").iterdir())) == 2 * (3 + 2 * 3)
+    assert len(list((tmp_path / "report/figures").iterdir())) == 3 * (3 + 2 * 4)
     assert "## FACT, current protocol" in (tmp_path / "report/summary.md").read_text("utf-8")
     text = path.read_text("utf-8")
     reader = Reader(text)
-    assert reader.tags["svg"] == 9
+    assert reader.tags["svg"] == 11
     assert reader.tags["details"] == 4
     assert re.findall(r"https?:", text) == []
     assert not re.search(r'\b(src|href)="(?!#|data:,)', text)

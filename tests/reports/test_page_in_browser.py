@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 from tests.browser import DESK, PHONE, chromium, page_at
 
-from lkge.evaluation.results import Results
+from lkge.evaluation.results import PROTOCOLS, Accuracy, Results
 from lkge.reports.page import write_report
 
 METHODS = ("lkge", "fine-tune", "evergreen")
@@ -22,11 +23,19 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(make_run: Callable[..., Results], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The report of three systems on two datasets, as a file."""
+    """The report of three systems on two datasets, as a file; two seeds, relations with long
+    names."""
+    relations = {
+        f"http://a.place/{k}/{'long' * 20}": Accuracy(k / 30, 0, 0, 0, 40) for k in range(30)
+    }
     runs = [
-        make_run(dataset, method, 0.1 + 0.05 * place, snapshots=3)
+        replace(
+            make_run(dataset, method, 0.1 + 0.05 * place, snapshots=3, seed=seed),
+            relations=dict.fromkeys(PROTOCOLS, relations),
+        )
         for dataset in ("ENTITY", "FACT")
         for place, method in enumerate(METHODS)
+        for seed in (1, 2)
     ]
     return write_report(runs, tmp_path_factory.mktemp("report")).as_uri()
 

@@ -34,7 +34,7 @@ def test_summary_rows_are_strict_json_with_every_figure(make_run: MakeRun) -> No
     assert lkge["current"]["bwt"]["mean"] < lkge["paper"]["bwt"]["mean"] < 0
     assert lkge["seconds"]["mean"] == pytest.approx(5 * 22.34)
     assert lkge["carried_bytes"]["mean"] == 1_500_000
-    assert snapshot["paper"]["fwt"] == {"mean": None, "deviation": None}
+    assert snapshot["paper"]["fwt"] == {"mean": None, "deviation": None, "half_width": None}
     assert snapshot["paper"]["mrr"]["deviation"] is None
 
 

@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import uvicorn
 from fastapi.testclient import TestClient
 
@@ -22,6 +24,10 @@ from lkge import living
 from lkge.data.formats import Triple
 from lkge.serve.app import create_app
 from lkge.serve.server import address, listen, server_config
+from lkge.store import records
+from lkge.store.calibration import Calibration
+from lkge.store.reliability import reliability
+from lkge.store.versions import Store
 from lkge.testing import paper_config
 
 TOKEN = "a token for tests"
@@ -51,6 +57,16 @@ def learned_graph(folder: Path) -> None:
     """The world as versions 0, which is empty, and 1."""
     config = paper_config(dim=8, batch_size=64, learning_rate=0.02, max_epochs=5)
     living.init(folder, config=config).add(world(), valid=0.2)
+
+
+def set_reliability(folder: Path) -> None:
+    """Give version 1 a calibration with a reliability of three answers near 0 and two at 0.5."""
+    store = Store(folder)
+    given, true = np.array([0.1, 0.1, 0.1, 0.5, 0.5]), np.array([False, False, True, True, True])
+    found = reliability(5, given, true, np.ones(5))
+    calibration = Calibration(facts=20, reliability=found)
+    manifest = replace(store.manifest(1), calibration=calibration)
+    records.write_record(store.manifest_file(1), manifest)
 
 
 @contextmanager

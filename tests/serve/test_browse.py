@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.serve.helpers import IDLE_LEARNER, running_client
+from tests.serve.helpers import IDLE_LEARNER, running_client, set_reliability
 
 from lkge import living
 
@@ -71,6 +71,7 @@ def test_health(client: TestClient) -> None:
     assert (health["status"], health["version"], health["graph"]) == ("ok", 1, "world")
     assert (health["entities"], health["facts"], health["dim"]) == (36, 66, 8)
     assert health["jobs"] == []
+    assert health["quality"]["reliability"] is None  # too few facts are held out
 
 
 def test_metrics_count_what_was_asked(client: TestClient) -> None:
@@ -112,3 +113,12 @@ def test_the_page_and_its_parts_come_from_here_and_nothing_runs_inline(client: T
         assert client.get(f"/static/{name}").status_code == 200
     for path in ("/redoc", "/static/../app.py", "/static/%2e%2e/app.py"):
         assert client.get(path).status_code == 404
+
+
+def test_health_has_the_reliability_of_the_version(kg: Path) -> None:
+    set_reliability(kg)
+    with running_client(kg, learner_command=IDLE_LEARNER) as client:
+        found = client.get("/health").json()["quality"]["reliability"]
+    assert (found["queries"], found["answers"]) == (5, 5)
+    assert found["error"] == pytest.approx((3 * (1 / 3 - 0.1) + 2 * 0.5) / 5)
+    assert found["bins"][1] == pytest.approx({"answers": 2, "plausibility": 0.5, "true": 1.0})

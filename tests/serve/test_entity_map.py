@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from lkge.serve import entity_map
 from lkge.serve.entity_map import principal_plane, select_entities
+from lkge.store.reader import Reader, open_reader
 
 
 def test_the_plane_is_where_rows_spread_most() -> None:
@@ -50,3 +55,27 @@ def test_of_a_large_graph_come_the_busiest_and_some_of_every_age() -> None:
 
 def test_a_map_of_one() -> None:
     assert len(select_entities(np.arange(10), 1)) == 1
+
+
+def test_a_map_of_a_large_graph_looks_at_a_bounded_number_and_finds_the_busiest(
+    learned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 16 of 36 entities: each with a sixteenth of the answers is found, the same each time."""
+    reader = open_reader(learned)
+    asked = list[int]()
+
+    def degree(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        asked.append(len(ids))
+        return Reader.degree(reader, ids)
+
+    monkeypatch.setattr(reader, "degree", degree)
+    monkeypatch.setattr(entity_map, "SAMPLED", 16)
+    ids, degrees = entity_map._chosen(reader, 8)
+    assert max(asked) <= 16
+    everyone = Reader.degree(reader, np.arange(reader.num_entities))
+    assert degrees.tolist() == everyone[ids].tolist()
+    busiest = np.flatnonzero(everyone * 16 >= reader.answers.num_answers)
+    assert set(busiest[:4].tolist()) <= set(ids.tolist())
+    assert {0, reader.num_entities - 1} <= set(ids.tolist())
+    assert 4 <= len(ids) <= 8
+    assert np.array_equal(entity_map._chosen(reader, 8)[0], ids)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.browser import DESK, PHONE, chromium, page_at
-from tests.serve.helpers import IDLE_LEARNER, TOKEN, threaded
+from tests.browser import DESK, PHONE, barriers, chromium, page_at
+from tests.serve.helpers import IDLE_LEARNER, TOKEN, running_client, set_reliability, threaded
 
 from lkge import living
 
@@ -24,9 +24,11 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def url(learned: Path) -> Iterator[str]:
+def url(learned: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service that is only queried."""
-    with threaded(learned, learner_command=IDLE_LEARNER) as address:
+    folder = shutil.copytree(learned, tmp_path_factory.mktemp("asked") / "world")
+    set_reliability(folder)
+    with threaded(folder, learner_command=IDLE_LEARNER) as address:
         yield address
 
 
@@ -259,6 +261,47 @@ def test_what_one_is_about_to_click_is_not_drawn_again_unless_there_is_other_roo
     page.wait_for_function("node => !node.isConnected", arg=node)
 
 
+def test_names_in_the_neighbourhood_are_whole(page: Page) -> None:
+    read = "(given) => import('/static/around.js').then((part) => part.broken(...given))"
+    for name, letters, lines in [
+        ("Country 3", 12, ["Country 3"]),
+        ("Hot_Water_Booster_Pump", 12, ["Hot_Water_", "Booster_Pump"]),
+        ("a" * 25, 10, ["a" * 10, "a" * 10, "a" * 5]),
+        ("one two three four five six", 9, ["one two ", "three ", "four fiv…"]),
+    ]:
+        assert page.evaluate(read, [name, letters]) == lines
+
+
+LABELS = """
+() => {
+  const drawn = CanvasRenderingContext2D.prototype.fillText;
+  window.labels = new Map();
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    window.labels.set(text, [x, x + this.measureText(text).width]);
+    drawn.call(this, text, x, y);
+  };
+}
+"""
+RIGHTMOST = """
+() => fetch("/map?limit=2000").then((one) => one.json())
+  .then(({ entities, x }) => entities[x.indexOf(Math.max(...x))])
+"""
+CHOOSE = "(name) => import('/static/state.js').then((part) => part.choose(name))"
+
+
+def test_no_name_on_the_map_is_cut_at_its_edge(page: Page) -> None:
+    page.set_viewport_size({"width": 320, "height": 700})
+    page.locator("#map-canvas").scroll_into_view_if_needed()
+    expect(page.locator("#ramp-high")).to_have_text("6 facts")
+    page.evaluate(LABELS)
+    last = page.evaluate(RIGHTMOST)
+    page.evaluate(CHOOSE, last)
+    page.wait_for_function("name => window.labels.has(name)", arg=last)
+    width = page.locator("#map-canvas").evaluate("one => one.clientWidth")
+    ends = page.evaluate("[...window.labels.values()]")
+    assert all(left >= 0 and right <= width for left, right in ends)
+
+
 def test_the_map_zooms_moves_and_chooses(page: Page) -> None:
     canvas = page.locator("#map-canvas")
     canvas.scroll_into_view_if_needed()
@@ -301,12 +344,36 @@ def test_history_is_drawn_and_told(page: Page) -> None:
     table = page.get_by_role("table", name="MRR after each version")
     expect(table.get_by_role("rowheader")).to_have_text(["after 1"])
     expect(table.get_by_role("columnheader")).to_have_text(["new facts"])
-    chart = page.get_by_role("img", name="MRR of older held-out facts over versions")
-    expect(chart).to_be_visible()
     health = page.get_by_role("region", name="Health")
+    older = "MRR of held-out facts over versions. older facts: not measured, not measured"
+    chart = health.get_by_role("img", name=older)
+    expect(chart.locator(".point.kind-0")).to_have_count(1)
     expect(health).to_contain_text("Not known yet: 0 older held-out facts are too few to judge")
     page.get_by_text("All versions as a table").click()
     expect(page.get_by_role("region", name="All versions").locator("tbody tr")).to_have_count(2)
+
+
+def test_the_reliability_of_plausibility_is_drawn_and_told(page: Page) -> None:
+    health = page.get_by_role("region", name="Health")
+    told = (
+        "3 answers with plausibility 10 %: 33 % true. 2 answers with plausibility 50 %: 100 % true"
+    )
+    plot = health.get_by_role("img", name=f"Plausibility and share of true answers. {told}")
+    expect(plot.locator(".point")).to_have_count(2)
+    (x, y), (last_x, last_y) = (
+        (float(point.get_attribute("cx") or 0), float(point.get_attribute("cy") or 0))
+        for point in plot.locator(".point").all()
+    )
+    ideal = plot.locator(".ideal")
+    left, right, bottom, top = (
+        float(ideal.get_attribute(at) or 0) for at in ("x1", "x2", "y1", "y2")
+    )
+    assert (x - left) / (right - left) == pytest.approx(0.1)
+    assert (bottom - y) / (bottom - top) == pytest.approx(1 / 3)
+    assert (last_x - left) / (right - left) == pytest.approx(0.5)
+    assert last_y == pytest.approx(top)
+    expect(health).to_contain_text("Off by 0.340 on average, and by 0.340 where it is above 10 %")
+    expect(health).to_contain_text("5 answers to 5 queries of held-out facts")
 
 
 def test_nothing_is_wider_than_a_phone(browser: Browser, url: str) -> None:
@@ -350,12 +417,23 @@ CONTRAST = """
 """
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read(browser: Browser, url: str, scheme: Any) -> None:
-    with service_page(browser, url, viewport=DESK, color_scheme=scheme) as page:
+@pytest.mark.parametrize(
+    ("scheme", "viewport"), [("light", DESK), ("dark", DESK), ("light", PHONE)]
+)
+def test_every_text_can_be_read_and_nothing_is_a_barrier(
+    browser: Browser, url: str, scheme: Any, viewport: Any
+) -> None:
+    with service_page(browser, url, viewport=viewport, color_scheme=scheme) as page:
         ask(page)
         expect(answers(page)).to_have_count(10)
+        answers(page).first.get_by_role("button", name="Why?").click()
+        expect(answers(page).first.locator(".reasons li").first).to_be_visible()
+        page.locator("#map-canvas").scroll_into_view_if_needed()
+        expect(page.locator("#ramp-high")).to_have_text("6 facts")
+        for closed in ("More limits", "All versions as a table", "Or a file"):
+            page.get_by_text(closed).click()
         assert page.evaluate(CONTRAST) == []
+        assert barriers(page) == []
 
 
 def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
@@ -365,7 +443,7 @@ def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
     )
     assert nameless == []
     reached = []
-    for _ in range(27):
+    for _ in range(32):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id"))
     order = [
@@ -377,6 +455,7 @@ def test_every_field_has_a_name_and_the_tab_key_reaches_all(page: Page) -> None:
         "limits-summary",
         "map-colour",
         "map-canvas",
+        "relearn",
         "facts",
         "token",
     ]
@@ -430,6 +509,7 @@ def test_facts_that_are_known_and_tags_are_shown(
     living.open(folder).tag("first-import")
     with threaded(folder) as url, service_page(browser, url, viewport=DESK) as page:
         expect(page.locator("#log")).to_contain_text("first-import")
+        expect(page.locator("#reliability")).to_contain_text("Not measured for this version")
         page.get_by_label("Facts, one a line").fill("City 03 | lies in | Country 3")
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Send").click()
@@ -447,7 +527,8 @@ def test_learn_all_known_facts_again(browser: Browser, learned: Path, tmp_path: 
         page.goto(url)
         health, again = page.get_by_role("region", name="Health"), "Learn all known facts again"
         health.get_by_role("button", name=again).click()
-        expect(page.locator("#relearn-state")).to_contain_text("Authorization: Bearer")
+        needs = "This needs the token of the service. Write it into the field “Token”."
+        expect(page.locator("#relearn-state")).to_have_text(needs)
         page.get_by_label("Token").fill(TOKEN)
         health.get_by_role("button", name=again).click()
         expect(health.get_by_role("button", name=again)).to_be_disabled()
@@ -463,8 +544,23 @@ def test_a_wrong_token_is_told(browser: Browser, url: str) -> None:
         page.get_by_label("Facts, one a line").fill("a | b | c")
         page.get_by_label("Token").fill("wrong")
         page.get_by_role("button", name="Send").click()
-        expect(page.locator("#facts-result")).to_contain_text("Authorization: Bearer")
+        unknown = "The service does not know this token. It is the one that the service was started"
+        expect(page.locator("#facts-result")).to_contain_text(unknown)
         expect(page.get_by_label("Facts, one a line")).to_have_value("a | b | c")
+        expect(page.get_by_label("Token")).to_have_attribute("aria-invalid", "true")
+        expect(page.get_by_label("Token")).to_be_focused()
+
+
+SAID = "(said) => import('/static/api.js').then((part) => new part.Problem(said, 'x').message)"
+
+
+def test_a_token_for_reading_is_told_from_one_for_writing(page: Page, learned: Path) -> None:
+    header = {"Authorization": "Bearer reading"}
+    with running_client(learned, read_token="reading", learner_command=IDLE_LEARNER) as client:
+        refusal = client.post("/facts", json={"facts": [["a", "b", "c"]]}, headers=header)
+    assert refusal.status_code == 403
+    told = "a token for reading, or a password, allows no writing; send that for writing"
+    assert page.evaluate(SAID, refusal.json()) == told
 
 
 def test_a_file_is_looked_at_and_sent(browser: Browser, learned: Path, tmp_path: Path) -> None:

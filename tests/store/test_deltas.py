@@ -369,6 +369,7 @@ def test_a_backup_that_is_cut_short_is_the_one_before(
                 break
             except PowerCut:
                 pass
+        assert check(lkge.open(target).store) == []
         assert open_reader(target).version in (8, 9)
         assert open_reader(target).predict(relation="likes", object="Ada")
     assert allowed > 3

@@ -48,17 +48,18 @@ def row(text: str, heading: str, name: str) -> list[str]:
 def test_everything_is_written_from_the_json_files(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pages: list[tuple[int, Path]] = []
+    pages: list[tuple[int, Path, str]] = []
     monkeypatch.setattr(
-        "lkge.studies.report.write_page", lambda results, path: pages.append((len(results), path))
+        "lkge.studies.report.write_page",
+        lambda results, path, reference: pages.append((len(results), path, reference)),
     )
     page = write_study(study_named("paper"), kept)
-    assert pages == [(12, page)]
+    assert pages == [(12, page, "lkge")]
     assert page == kept / "index.html"
     assert sorted(path.name for path in (kept / "figures").iterdir()) == [
         f"figure-{name}.{kind}"
         for name in ("3-mrr-change", "4-transfer", "5-time")
-        for kind in ("png", "svg")
+        for kind in ("pdf", "png", "svg")
     ]
     text = (kept / "README.md").read_text(encoding="utf-8")
     for path in (kept / "figures").glob("*.png"):
@@ -215,3 +216,25 @@ def test_mrr_over_time_is_drawn_with_the_first_seed_alone(
     study = replace(study_named("paper"), mrr_over_time_of=("lkge", "re-train"))
     draw(study, stored_runs(study, kept))
     assert {(run.method, run.seed) for run in drawn} == {("lkge", 11), ("re-train", 11)}
+
+
+def test_the_reference_of_a_study_is_tested_on_each_dataset(
+    tmp_path: Path, make_run: MakeRun
+) -> None:
+    study = small_study(mrr_change_of="fine-tune")
+    for cell in study.run_specs(seeds=[1, 2, 3]):
+        height = 0.3 if cell.spec.name == "lkge" else 0.2
+        run = make_run("brick", cell.config.method.name, height, seed=cell.config.training.seed)
+        keep_made(tmp_path, cell, run)
+    text = written(tmp_path, study)
+    for protocol in ("paper", "current"):
+        found = row(text, f"## brick, fine-tune minus others, {protocol} protocol", "lkge")
+        assert found[1] == "3"
+        assert -0.11 < float(found[2].replace("−", "-")) < -0.08  # noqa: RUF001
+        assert found[4] == r"\< 0.001"
+    assert row(text, "## brick, over seeds", "lkge")[1] == "3"
+    assert text.count("paired t test") == 1
+    write_study(study, tmp_path)
+    assert {path.name for path in (tmp_path / "tables").iterdir()} >= {
+        *("systems.tex", "systems-brick.tex", "brick-over-seeds.tex", "differences.csv"),
+    }

@@ -13,7 +13,7 @@ from lkge.config import METHOD_CONFIGS, RunConfig
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, no_facts
 from lkge.errors import UnknownName
 from lkge.evaluation.ranking import Evaluator, Validator
-from lkge.evaluation.results import PROTOCOLS
+from lkge.evaluation.results import PROTOCOLS, Results, union
 from lkge.methods import METHODS, Method
 from lkge.models.model import Model
 from lkge.models.parameters import Gradient, Parameters
@@ -303,20 +303,31 @@ def test_time_is_that_of_learning_not_of_examination(monkeypatch: pytest.MonkeyP
         def end(self, model: Model, snapshot: Snapshot) -> None:
             now[0] += 1000
 
-    def slow_accuracy(
-        self: Evaluator, predictor: TablePredictor, i: int, tests: list[int]
-    ) -> object:
+    def slow_ranked(self: Evaluator, predictor: TablePredictor, i: int, tests: list[int]) -> object:
         now[0] += 1e6
         return quickly(self, predictor, i, tests)
 
-    quickly = Evaluator.accuracies
+    quickly = Evaluator.ranked
     monkeypatch.setitem(METHODS, "slow", Slow)
     monkeypatch.setitem(METHOD_CONFIGS, "slow", Slow.Config)
-    monkeypatch.setattr(Evaluator, "accuracies", slow_accuracy)
+    monkeypatch.setattr(Evaluator, "ranked", slow_ranked)
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     results = Loop(made_graph(), quick("slow", max_epochs=2, patience=9)).run().results
     assert [record.seconds for record in results.snapshots] == [1 + 10 + 4 * 100 + 1000] * 3
     assert [record.validation_seconds for record in results.snapshots] == [0.0] * 3
+
+
+def test_the_relations_of_the_last_model_add_up_to_its_accuracy() -> None:
+    found: list[Results] = []
+    graph = made_graph()
+    loop = Loop(graph, quick("fine-tune"))
+    loop.listener = lambda event: found.append(loop.results)
+    results = loop.run().results
+    assert [each.relations for each in found if len(each.snapshots) < len(graph)][-1] == {}
+    for protocol, relations in results.relations.items():
+        assert set(relations) <= set(graph.vocabulary.relations)
+        whole, final = union(relations.values()), results.protocols[protocol].final
+        assert (whole.mrr, whole.queries) == (pytest.approx(final.mrr), final.queries)
 
 
 def test_an_unknown_method_is_an_error_with_the_nearest() -> None:

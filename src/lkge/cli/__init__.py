@@ -24,13 +24,15 @@ from lkge.cli import (
     streams,
 )
 from lkge.data.files import reason_of
+from lkge.errors import packages_named
 
 
 @contextmanager
 def _one_kind_of_error() -> Iterator[None]:
     """The last net: what the system refuses is an error in one line, as all others."""
     try:
-        yield
+        with packages_named():
+            yield
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lkge.store.checking import Damage
     from lkge.store.health import Health
     from lkge.store.records import Comparison, VersionRecord
+    from lkge.store.reliability import Reliability
     from lkge.store.versions import Store
 
 DAMAGED, WORSE = 1, 1
@@ -94,6 +95,7 @@ def health(kg: Folder, version: AtVersion = None, as_json: output.AsJson = False
         output.show(_health_grid(kg, found))
         colour = {records.GOOD: "green", records.WORSE: "red"}.get(found.verdict, "")
         output.say(f"{found.verdict}: {found.summary}", style=colour)
+        output.say(_reliability_line(found.reliability))
         if found.remedy:
             output.say(f"remedy: {found.remedy}")
         output.say_warnings(found.warnings)
@@ -118,6 +120,17 @@ def _health_grid(kg: Path, found: Health) -> grids.Grid:
     note = f"Held-out facts, each ranked among the entities of its first version. {drift}{since}"
     columns = ("", "facts", "MRR before", "MRR now", "Hits@10 before", "Hits@10 now", "change")
     return grids.grid_of(f"{kg}, version {found.version}", columns, rows, note=note)
+
+
+def _reliability_line(found: Reliability | None) -> str:
+    """How far plausibility is from a probability."""
+    if found is None:
+        return "plausibility: its reliability is not measured in this version"
+    answers, queries = text.count(found.answers), text.count(found.queries)
+    off, above = f"off by {text.number(found.error)} on average", found.error_above
+    if above is not None:
+        off = f"{off} and by {text.number(above)} above 0.1"
+    return f"plausibility: {off}, over {answers} answers to {queries} held-out queries"
 
 
 def _compared(each: Comparison) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +29,13 @@ def run(
     resume: Annotated[
         Path | None, Option(help="Go on with this run folder, where it was stopped.")
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        Option(
+            metavar="KIND:FOLDER",
+            help="Follow the run by tensorboard:FOLDER or mlflow:FOLDER; may be repeated.",
+        ),
+    ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -47,13 +54,13 @@ def run(
             output.require_unused(folder, remedy)
     quiet = quiet or not distributed.is_first()
     screen = output.console(stderr=as_json)
-    with output.stoppable(lambda: _advice(folder, data)):
+    with output.stoppable(lambda: _advice(folder, data, track or [])):
         if resume is None:
             learn = _anew(folder, data, partial(config_from, config, flags, preset), quiet)
         else:
             learn = _again(folder, data)
         with output.progress(screen, chosen.training.patience, quiet) as listener:
-            done = learn(listener=listener)
+            done = learn(listener=listener, trackers=track or [])
     if not distributed.is_first():
         return
     if as_json:
@@ -79,16 +86,17 @@ def default_folder(config: lkge.RunConfig) -> Path:
     return Path("runs", name)
 
 
-def resume_line(folder: Path, data: Path | None = None) -> str:
+def resume_line(folder: Path, data: Path | None = None, track: Sequence[str] = ()) -> str:
     """The command that resumes a run."""
     words = ["lkge", "run", "--resume", str(folder)]
-    return shlex.join(words if data is None else [*words, "--data", str(data)])
+    words += [] if data is None else ["--data", str(data)]
+    return shlex.join([*words, *(word for each in track for word in ("--track", each))])
 
 
-def _advice(folder: Path, data: Path | None) -> str:
+def _advice(folder: Path, data: Path | None, track: Sequence[str]) -> str:
     """How to continue after Ctrl-C."""
     if (folder / "config.toml").is_file():
-        return f"To go on: {resume_line(folder, data)}"
+        return f"To go on: {resume_line(folder, data, track)}"
     return "Nothing was learned yet."
 
 
@@ -155,15 +163,16 @@ def report(
     out: Annotated[
         Path | None,
         Option(
-            help="The folder for figures and page.",
+            help="The folder for figures, tables and page.",
             show_default="that of the run, or report for several runs",
         ),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Print tables, and draw figures and one self-contained page, of one or more runs.
+    """Print tables, and write them with figures and one self-contained page, of one or more runs.
 
-    Runs that differ only in their seed are averaged. The folder of `lkge bench` means all its runs.
+    Runs that differ only in their seed are averaged. The first system is compared with each other
+    one. The folder of `lkge bench` means all its runs.
     """
     from lkge.reports import page, tables
 
@@ -171,12 +180,12 @@ def report(
     folder = out or (runs[0] if len(runs) == 1 else Path("report"))
     written = page.write_report(results, folder)
     if as_json:
-        output.print_json({"page": str(written), "systems": tables.summary_rows(results)})
+        output.print_json(tables.plain(results) | {"page": str(written)})
         return
     screen = output.console()
     for table in tables.terminal_tables(results):
         screen.print(table)
-    output.say(f"Open {written}; the figures are in {folder / 'figures'}")
+    output.say(f"Open {written}; figures and tables are in {folder}")
 
 
 def results_of(folder: Path) -> list[lkge.Results]:

@@ -6,7 +6,7 @@ paper    a test fact of Q_j is ranked among E_j and filtered with the facts know
 current  it is ranked among E_i of model M_i and filtered with the facts known by snapshot i
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,34 @@ from numpy.typing import NDArray
 
 from lkge.data.known_facts import KnownFacts, places_of
 from lkge.data.snapshots import Facts, GrowingGraph, Snapshot, with_inverses
-from lkge.evaluation.results import Accuracy, accuracy, mean_reciprocal_rank
+from lkge.evaluation.results import PROTOCOLS, Accuracy, accuracy, mean_reciprocal_rank
 from lkge.models.predictor import Predictor, View
+
+
+@dataclass(frozen=True)
+class RankedTest:
+    """The queries of a test set (2n, 3), and the rank of each in each protocol (2n,)."""
+
+    queries: Facts
+    ranks: Mapping[str, NDArray[np.float64]]
+
+    def accuracies(self) -> dict[str, Accuracy]:
+        """The accuracy in each protocol."""
+        return {protocol: accuracy(ranks) for protocol, ranks in self.ranks.items()}
+
+
+def by_relation(tests: Sequence[RankedTest], most: int) -> dict[str, dict[int, Accuracy]]:
+    """By protocol and number of the relation, the accuracy over all tests: the `most` relations
+    with the most test facts, these first. A query and its inverse have the same relation."""
+    numbers = np.concatenate([test.queries[:, 1] for test in tests]) // 2
+    relations, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
+    order, starts = np.argsort(place, kind="stable"), np.cumsum(count)[:-1]
+    first = np.argsort(-count, kind="stable")[:most]
+    found: dict[str, dict[int, Accuracy]] = {}
+    for protocol in PROTOCOLS:
+        parts = np.split(np.concatenate([test.ranks[protocol] for test in tests])[order], starts)
+        found[protocol] = {int(relations[k]): accuracy(parts[k]) for k in first}
+    return found
 
 
 class Evaluator:
@@ -30,15 +56,19 @@ class Evaluator:
     def accuracies(
         self, predictor: Predictor, i: int, tests: Sequence[int]
     ) -> list[dict[str, Accuracy]]:
-        """h[i, j] in each protocol for each j of `tests`. All tests are ranked in one call: a query
+        """h[i, j] in each protocol for each j of `tests`."""
+        return [test.accuracies() for test in self.ranked(predictor, i, tests)]
+
+    def ranked(self, predictor: Predictor, i: int, tests: Sequence[int]) -> list[RankedTest]:
+        """Each test set of `tests`, ranked with the model M_i. All are ranked in one call: a query
         that several tests share is scored once."""
         snapshots = [self._snapshots[j] for j in tests]
         queries = [with_inverses(snapshot.test) for snapshot in snapshots]
         views = [*map(_view, snapshots), _view(self._snapshots[i])]
-        ranks = predictor.ranks(np.concatenate(queries), views, self._answers)
+        ranks = _split(predictor.ranks(np.concatenate(queries), views, self._answers), queries)
         return [
-            {"paper": accuracy(part[:, k]), "current": accuracy(part[:, -1])}
-            for k, part in enumerate(_split(ranks, queries))
+            RankedTest(facts, {"paper": part[:, k], "current": part[:, -1]})
+            for k, (facts, part) in enumerate(zip(queries, ranks, strict=True))
         ]
 
 

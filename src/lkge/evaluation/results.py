@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import asdict, astuple, dataclass, field, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lkge.data.rows import frame, html_table, text_table
+from lkge.data.rows import Rows, html_table, text_table
 
 if TYPE_CHECKING:
     import pandas
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PROTOCOLS = ("paper", "current")
 FORMAT = 1
 UNKNOWN = "unknown"
-ACCURACIES = ("mrr", "hits1", "hits3", "hits10", "queries")
+MOST_RELATIONS = 500
+"""Results keep this many relations at most, those with the most test facts."""
 SUMMARY = ("protocol", "MRR", "Hits@1", "Hits@3", "Hits@10", "FWT", "BWT")
 
 
@@ -30,6 +31,43 @@ SUMMARY = ("protocol", "MRR", "Hits@1", "Hits@3", "Hits@10", "FWT", "BWT")
 class Accuracy:
     """MRR and Hits@k, each a mean over `queries` queries (two queries per test fact)."""
 
+    mrr: float
+    hits1: float
+    hits3: float
+    hits10: float
+    queries: int
+
+
+class OfTest(NamedTuple):
+    """`model` M_i on the test set `test` Q_j, numbered from 1."""
+
+    protocol: str
+    model: int
+    test: int
+    mrr: float
+    hits1: float
+    hits3: float
+    hits10: float
+    queries: int
+
+
+class OfAge(NamedTuple):
+    """The last model on the test facts that are new in `snapshot`, numbered from 1."""
+
+    protocol: str
+    snapshot: int
+    mrr: float
+    hits1: float
+    hits3: float
+    hits10: float
+    queries: int
+
+
+class OfRelation(NamedTuple):
+    """The last model on the test facts of `relation`, of all snapshots."""
+
+    protocol: str
+    relation: str
     mrr: float
     hits1: float
     hits3: float
@@ -125,6 +163,8 @@ class Results:
 
     `provenance`: see `lkge.provenance`; empty for results that were made before it was recorded.
     `data_digest`: the digest of the growing graph, `GrowingGraph.digest`.
+    `relations`: by protocol and relation, the last model on the test facts of all snapshots; the
+    relations with the most test facts first. Empty in older results and before the last snapshot.
     """
 
     dataset: str
@@ -136,6 +176,7 @@ class Results:
     )
     provenance: Mapping[str, Any] = field(default_factory=dict)
     data_digest: str = UNKNOWN
+    relations: Mapping[str, Mapping[str, Accuracy]] = field(default_factory=dict)
 
     @property
     def seed(self) -> int | None:
@@ -155,14 +196,31 @@ class Results:
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame of pandas: a row for each protocol, model and test set, numbered from 1."""
-        columns = ("protocol", "model", "test", *ACCURACIES)
-        rows = [
-            (name, model + 1, test + 1, *(getattr(cell, each) for each in ACCURACIES))
+        return self.cells().to_frame()
+
+    def cells(self) -> Rows[OfTest]:
+        """A row for each protocol, model and test set."""
+        return Rows(
+            OfTest(name, model, test, *astuple(cell))
             for name, protocol in self.protocols.items()
-            for model, line in enumerate(protocol.matrix)
-            for test, cell in enumerate(line)
-        ]
-        return frame(columns, rows)
+            for model, line in enumerate(protocol.matrix, start=1)
+            for test, cell in enumerate(line, start=1)
+        )
+
+    def by_age(self) -> Rows[OfAge]:
+        """The last model by the snapshot in which a test fact is new: a row for each protocol and
+        snapshot, the oldest first."""
+        last = len(self.snapshots)
+        return Rows(OfAge(row.protocol, *row[2:]) for row in self.cells() if row.model == last)
+
+    def by_relation(self) -> Rows[OfRelation]:
+        """The last model by relation: a row for each protocol and relation, the relations with the
+        most test facts first."""
+        return Rows(
+            OfRelation(protocol, relation, *astuple(found))
+            for protocol, relations in self.relations.items()
+            for relation, found in relations.items()
+        )
 
     def __repr__(self) -> str:
         return f"<Results of {self._title()}>\n{text_table(SUMMARY, self._summary())}"
@@ -198,15 +256,20 @@ class Results:
             protocols={name: _protocol(part) for name, part in tree["protocols"].items()},
             provenance=tree.get("provenance", {}),
             data_digest=tree.get("data_digest", UNKNOWN),
+            relations={
+                protocol: {name: _accuracy(cell) for name, cell in found.items()}
+                for protocol, found in tree.get("relations", {}).items()
+            },
         )
 
 
 def _protocol(tree: Mapping[str, Any]) -> ProtocolResult:
-    *matrix, forward = (
-        tuple(Accuracy(**_none_to_nan(cell)) for cell in row)
-        for row in (*tree["matrix"], tree["forward"])
-    )
+    *matrix, forward = (tuple(map(_accuracy, row)) for row in (*tree["matrix"], tree["forward"]))
     return ProtocolResult(tuple(matrix), forward)
+
+
+def _accuracy(cell: Mapping[str, Any]) -> Accuracy:
+    return Accuracy(**_none_to_nan(cell))
 
 
 def nan_to_none(tree: Any) -> Any:

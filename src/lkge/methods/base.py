@@ -202,13 +202,16 @@ METHODS: dict[str, type[Method]] = {}
 
 def register(method: type[Method]) -> type[Method]:
     """Class decorator: make a method known by its name. Its settings must not repeat a name of
-    another section: `--set` and keyword arguments may leave the section out."""
+    another section: `--set` and keyword arguments may leave the section out. A class that is
+    defined again, as in a cell of a notebook, takes the place of the one before."""
     sections = (settings.DatasetConfig, settings.ModelConfig, settings.TrainingConfig)
     taken = {name for section in sections for name in section.model_fields} - {"name"}
     if twice := sorted(taken & method.Config.model_fields.keys()):
         raise ValueError(f"its setting {twice[0]!r} has the name of another section's setting")
-    if METHODS.setdefault(method.name, method) is not method:
+    known = METHODS.get(method.name, method)
+    if (known.__module__, known.__qualname__) != (method.__module__, method.__qualname__):
         raise ValueError(f"two methods are named {method.name!r}")
+    METHODS[method.name] = method
     if method.name in BUILT_IN:
         method.summary, method.keeps, _ = BUILT_IN[method.name]
     settings.METHOD_CONFIGS[method.name] = method.Config

@@ -34,6 +34,7 @@ from lkge.methods.counts import CountingMethod, nothing_new, num_facts
 from lkge.methods.evergreen_settings import EvergreenConfig
 from lkge.methods.fact_replay import FactReplay
 from lkge.methods.lkge import transfer
+from lkge.methods.new_entities import NewEntityNegatives
 from lkge.methods.replay import Replay, answers_by_relation
 from lkge.methods.replay_model import ReplayModel
 from lkge.methods.replay_queries import QueryCounts, pseudo_queries
@@ -77,7 +78,8 @@ class Evergreen(CountingMethod):
         self._replay: Replay | None = None
         self._old_share = self._replay_share = 0.0
         self._batch_share = 1.0
-        self._snapshot = self._steps = 0
+        self._negatives: NewEntityNegatives | None = None
+        self._num_old = self._snapshot = self._steps = 0
 
     def partition_obstacle(self, snapshots: int) -> str:
         """Only known facts can be replayed without whole tables."""
@@ -96,6 +98,7 @@ class Evergreen(CountingMethod):
 
     def grow(self, model: Model, snapshot: Snapshot) -> None:
         """Keep the last parameters, where they are used, and add new rows."""
+        self._num_old = len(model.tables.entity)
         if self.config.transfer or not self.uses_history:
             self._old = model.tables.clone()
         super().grow(model, snapshot)
@@ -111,6 +114,7 @@ class Evergreen(CountingMethod):
             epochs = self.max_epochs(snapshot) if replay.small else self.config.update_epochs
             size = self.batch_size(replay.num_edges)
             self.retraction_batch_size = replay.retraction_batch_size(size, epochs)
+            self._negatives = self._of_new_entities(model, replay) if replay.small else None
             return
         old = self._weight(snapshot) * num_facts(self._past)
         new = len(snapshot.train) + self.config.retraction_weight * len(self._retracted)
@@ -139,6 +143,16 @@ class Evergreen(CountingMethod):
             self._distillation = kind(model.score, self._old)
         if share > 0:
             self._replay = self._make_replay(model, edges)
+
+    def _of_new_entities(self, model: Model, replay: FactReplay) -> NewEntityNegatives | None:
+        """Known facts as negatives of new entities, in a small update with a softmax."""
+        config, size = self.config, self.batch_size(replay.num_edges)
+        some = config.negative_queries and 0 < self._num_old < len(model.tables.entity)
+        if not some or self.run.training.loss != "softmax":
+            return None
+        sizes = config.negative_queries, config.negative_candidates
+        weight = replay.facts_of_a_step(size)
+        return NewEntityNegatives(model.score, self.history, self._num_old, *sizes, weight)
 
     def _weight(self, snapshot: Snapshot) -> float:
         """δ. What exceeds 1 counts only for the share of new facts that name nothing new, as others
@@ -223,13 +237,16 @@ class Evergreen(CountingMethod):
         return facts[np.sort(generator.choice(len(facts), most, replace=False))]
 
     def penalty(self, model: Model, gradient: Gradient) -> float:
-        """Scale the gradient of L_new by 1 - λ, add that of L_replay and L_distill."""
+        """Scale the gradient of L_new by 1 - λ, add that of L_replay and L_distill; or that of
+        known facts on new entities, which does not count as loss."""
+        generator = self.stream(purposes.REPLAY_STEP, self._snapshot, self._steps)
+        if self._negatives is not None:
+            self._negatives.add_gradient(model.tables, gradient, generator)
         if self._replay is None and self._distillation is None:
             return 0.0
         for part in gradient:
             part.scale(1 - self._old_share)
         replayed, loss = self._replay_share * self._old_share, 0.0
-        generator = self.stream(purposes.REPLAY_STEP, self._snapshot, self._steps)
         if self._replay is not None:
             loss += self._replay.add_gradient(model, replayed, self._steps, gradient, generator)
         if self._distillation is not None:
@@ -264,7 +281,7 @@ class Evergreen(CountingMethod):
             self._counts = self._counts.with_facts(snapshot.train)
         super().end(model, snapshot)
         self._retracted = no_facts()
-        self._distillation = self._replay = self._fact_replay = None
+        self._distillation = self._replay = self._fact_replay = self._negatives = None
         self._batch_share = 1.0
 
     def state(self) -> State:

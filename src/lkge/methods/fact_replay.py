@@ -4,7 +4,8 @@ An update is *small* if its new facts are fewer than `small_update` times the kn
 update trains for a fixed number of epochs, with a smaller step size, on the new facts and
 
     a sample of all known facts, `replayed_per_new` for each new one;
-    where facts were retracted, known facts of the entities that they name.
+    where facts were retracted, known facts of the entities that they name;
+    and on new entities as negatives of other known facts (`lkge.methods.new_entities`).
 
 A larger update trains on all known facts, as a first snapshot does: with early stopping, unless
 there are too few validation facts to stop by.
@@ -49,6 +50,13 @@ class FactReplay:
         """The epochs of a small update."""
         steps = math.ceil(self.num_edges / batch_size)
         return max(self._config.update_epochs, math.ceil(self._config.min_update_steps / steps))
+
+    def facts_of_a_step(self, batch_size: int) -> float:
+        """The known facts, inverses among them, that a step would have beside those it replays, if
+        an epoch had them all, for each fact of its batch."""
+        steps = math.ceil(self.num_edges / batch_size)
+        left_out = 2 * (len(self._history) - self._size)
+        return left_out / steps / min(batch_size, self.num_edges)
 
     def retraction_batch_size(self, batch_size: int, epochs: int) -> int:
         """Retracted facts of a step, so that all `epochs` together weigh as much as

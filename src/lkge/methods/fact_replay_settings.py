@@ -10,6 +10,12 @@ class FactReplayConfig(MethodConfig):
         2.0, "Known facts of an epoch for each new fact.", ge=0, grid=(1.0, 2.0, 4.0)
     )
     min_replayed: int = setting(1000, "Known facts of an epoch, at least.", ge=0)
+    negative_queries: int = setting(
+        300, "Known facts of a step that are negatives of new entities; 0: none.", ge=0
+    )
+    negative_candidates: int = setting(
+        1000, "Old entities that new ones are compared with in these.", ge=1
+    )
     replayed_per_retracted: int = setting(
         200, "Known facts of an epoch of each entity that a retracted fact names, at most.", ge=0
     )

@@ -47,6 +47,27 @@ def matrix_heatmap(results: Sequence[Results]) -> Figure:
 
 
 @style()
+def mrr_by_age(results: Sequence[Results]) -> Figure:
+    """MRR of the last model on the facts of each snapshot: a line for each system, a panel for each
+    protocol."""
+    systems = systems_of(results)
+    figure, axes = plot_style.panels(2, columns=2, size=(3.4, 3.0))
+    look_of = plot_parts.looks(_names(systems))
+    for panel, protocol in zip(axes, PROTOCOLS, strict=True):
+        panel.set_title(f"{protocol} protocol", size="medium")
+        lines = [system.by_age(protocol) for system in systems]
+        plot_parts.snapshot_axis(panel, max(map(len, lines)))
+        for system, line in zip(systems, lines, strict=True):
+            panel.plot(range(1, len(line) + 1), line, **look_of[system.name])
+        panel.margins(y=0.15)
+    words = plot_parts.title("MRR of the last model by age of the facts", systems)
+    heading(figure, words, "Snapshot in which a test fact is new", "MRR")
+    if len(systems) > 1:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=3)
+    return figure
+
+
+@style()
 def time_per_snapshot(results: Sequence[Results]) -> Figure:
     """Training and validation time of each snapshot, stacked; a panel for each system."""
     systems = systems_of(results)
@@ -133,6 +154,11 @@ def mrr_over_snapshots_of_best(results: Sequence[Results]) -> Figure:
     return mrr_over_snapshots(best_runs(results))
 
 
+def mrr_by_age_of_best(results: Sequence[Results]) -> Figure:
+    """`mrr_by_age` of the best systems."""
+    return mrr_by_age(best_runs(results))
+
+
 def best_runs(results: Sequence[Results]) -> list[Results]:
     """The runs of the systems with the highest MRR, in the order that they had."""
     systems = systems_of(results)
@@ -146,6 +172,12 @@ MAX_PANELS = 6
 LINES = (
     "Each line is one model on the test sets of its own and all earlier snapshots. A line below "
     "the lines before it: older facts were forgotten; a line above them: older facts gained."
+)
+
+AGE = (
+    "The last model on the test facts of each snapshot, the oldest left. A line that rises to the "
+    "right: older facts are ranked worse than newer ones. In the paper protocol older facts have "
+    "fewer candidates."
 )
 
 Plots = Mapping[str, tuple[Callable[[Sequence[Results]], Figure], str]]
@@ -168,6 +200,7 @@ OF_ALL: Plots = {
 }
 OF_DATASET: Plots = {
     "mrr-over-snapshots": (mrr_over_snapshots, LINES),
+    "mrr-by-age": (mrr_by_age, AGE),
     "matrix": (
         matrix_heatmap,
         "MRR of each model (row) on each test set (column) under both protocols.",
@@ -181,7 +214,8 @@ OF_CROWDED_DATASET: Plots = {
     "mrr-over-snapshots": (
         mrr_over_snapshots_of_best,
         f"The {MAX_PANELS} systems with the highest MRR. {LINES}",
-    )
+    ),
+    "mrr-by-age": (mrr_by_age_of_best, f"The {MAX_PANELS} systems with the highest MRR. {AGE}"),
 }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lkge.reports.text import printable
@@ -46,6 +47,15 @@ def grid_of(
     """A table of one section."""
     section = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
     return Grid(title, tuple(columns), (section,), names, note)
+
+
+def notes_once(grids: Sequence[Grid]) -> list[Grid]:
+    """The same grids; a note that the next grid repeats is left out."""
+    return [
+        replace(grid, note="") if after is not None and grid.note == after.note else grid
+        for grid, after in pairwise([*grids, None])
+        if grid is not None
+    ]
 
 
 def rich_table(grid: Grid) -> Table:

@@ -16,10 +16,12 @@ from lkge.configure import flat_config
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import PROTOCOLS, Results
-from lkge.reports import plot_parts, plot_style, tables, text
+from lkge.reports import plot_parts, plot_style, table_files, tables, text
 from lkge.reports.figures import draw
 from lkge.reports.grids import Grid
 from lkge.reports.plot_style import RenderedFigure
+from lkge.reports.relations import relation_grid
+from lkge.reports.seeds import difference_grids, interval_grids
 from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, by_dataset, systems_of
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -47,13 +49,15 @@ PROTOCOL_NOTES = {
 
 
 def write_report(results: Sequence[Results], folder: Path) -> Path:
-    """Write `figures/`, `summary.md` and `index.html` into `folder`; the path of the page."""
+    """Write `figures/`, `tables/`, `summary.md` and `index.html` into `folder`; the path of the
+    page."""
     if not results:
         raise RunError("there are no results to report; name at least one run folder")
     figures = draw(results)
     try:
         for figure in figures:
             figure.write(folder / "figures")
+        table_files.write(results, tables.report_grids(results), folder / "tables")
         write_text_atomically(folder / "summary.md", tables.markdown(results))
         write_text_atomically(folder / "index.html", page(results, figures))
     except OSError as error:
@@ -61,13 +65,15 @@ def write_report(results: Sequence[Results], folder: Path) -> Path:
     return folder / "index.html"
 
 
-def write_page(results: Sequence[Results], path: Path) -> None:
+def write_page(results: Sequence[Results], path: Path, reference: str | None = None) -> None:
     """Write the page alone."""
-    write_text_atomically(path, page(results, draw(results)))
+    write_text_atomically(path, page(results, draw(results), reference))
 
 
-def page(results: Sequence[Results], figures: Sequence[RenderedFigure]) -> str:
-    """The text of the page."""
+def page(
+    results: Sequence[Results], figures: Sequence[RenderedFigure], reference: str | None = None
+) -> str:
+    """The text of the page. `reference`: the system that the others are compared with."""
     groups = by_dataset(systems_of(results))
     only = next(iter(groups)) if len(groups) == 1 else None
     of_dataset: dict[str | None, list[RenderedFigure]] = {}
@@ -83,7 +89,7 @@ def page(results: Sequence[Results], figures: Sequence[RenderedFigure]) -> str:
         code=tables.code_note(results),
         comparison=_gallery(of_dataset.get(None, [])),
         sections=[
-            _section(f"dataset-{position}", dataset, group, of_dataset.get(dataset, []))
+            _section(f"dataset-{position}", dataset, group, of_dataset.get(dataset, []), reference)
             for position, (dataset, group) in enumerate(groups.items(), start=1)
         ],
         style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
@@ -93,7 +99,11 @@ def page(results: Sequence[Results], figures: Sequence[RenderedFigure]) -> str:
 
 
 def _section(
-    anchor: str, dataset: str, systems: Sequence[System], figures: Sequence[RenderedFigure]
+    anchor: str,
+    dataset: str,
+    systems: Sequence[System],
+    figures: Sequence[RenderedFigure],
+    reference: str | None,
 ) -> dict[str, Any]:
     """The best values, the table of all systems, the figures, and a panel for each system."""
     anchors = [f"{anchor}-system-{position}" for position in range(1, len(systems) + 1)]
@@ -102,6 +112,7 @@ def _section(
         "dataset": dataset,
         "cards": _cards(systems),
         "summary": _summary(systems, anchors),
+        "tables": [*interval_grids(systems), *difference_grids(systems, reference)],
         "figures": _gallery(figures),
         "panels": list(map(_panel, systems, anchors)),
     }
@@ -161,6 +172,7 @@ def _panel(system: System, anchor: str) -> dict[str, Any]:
         "name": system.name,
         "seeds": seeds,
         "matrices": _matrices(system),
+        "relations": relation_grid(system),
         "snapshots": [_snapshots(run, len(system.runs) > 1) for run in system.runs],
         "settings": [(str(name), text.printable(str(value))) for name, value in config.items()],
         "provenance": _provenance(system),

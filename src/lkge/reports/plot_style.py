@@ -48,16 +48,19 @@ class RenderedFigure:
     stem: str
     png: bytes
     svg: bytes
+    pdf: bytes
     size: tuple[float, float]
     caption: str = ""
     dataset: str | None = None
 
     def write(self, folder: Path) -> list[Path]:
-        """Write `stem.png` and `stem.svg` into `folder`, created if it does not exist."""
+        """Write `stem.png`, `stem.svg` and `stem.pdf` into `folder`, created if it does not
+        exist."""
         folder.mkdir(parents=True, exist_ok=True)
-        files = {folder / f"{self.stem}.png": self.png, folder / f"{self.stem}.svg": self.svg}
-        for path, data in files.items():
-            write_bytes_atomically(path, data)
+        data = {"png": self.png, "svg": self.svg, "pdf": self.pdf}
+        files = {folder / f"{self.stem}.{suffix}": content for suffix, content in data.items()}
+        for path, content in files.items():
+            write_bytes_atomically(path, content)
         return list(files)
 
 
@@ -65,17 +68,25 @@ class RenderedFigure:
 def render(
     figure: Figure, stem: str, caption: str = "", dataset: str | None = None
 ) -> RenderedFigure:
-    """The figure as PNG and SVG, without date and creator. The layout is computed once."""
+    """The figure as PNG, SVG and PDF, without date and creator. The layout is computed once."""
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)
         figure.set_layout_engine(None)
     omitted = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    png, svg = io.BytesIO(), io.BytesIO()
+    png, svg, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", metadata={"Software": None})
     figure.savefig(svg, format="svg", metadata=omitted)
+    omitted = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+    figure.savefig(pdf, format="pdf", metadata=omitted)
     width, height = 72 * figure.get_size_inches()
-    return RenderedFigure(stem, png.getvalue(), svg.getvalue(), (width, height), caption, dataset)
+    return RenderedFigure(
+        stem,
+        *(png.getvalue(), svg.getvalue(), pdf.getvalue()),
+        size=(width, height),
+        caption=caption,
+        dataset=dataset,
+    )
 
 
 def panels(

@@ -14,6 +14,7 @@ from lkge.errors import UnknownName
 from lkge.evaluation.results import PROTOCOLS, ProtocolResult, Results, SnapshotRecord
 from lkge.provenance import codes_of
 from lkge.reports import text
+from lkge.reports.statistics import t_interval
 
 NOT_IDENTITY = frozenset(
     {"dataset.name", "method.name", "training.seed", "training.backend", "training.device"}
@@ -25,10 +26,12 @@ REFERENCES = frozenset({"re-train"})
 
 
 class Spread(NamedTuple):
-    """Mean and sample standard deviation; nan where there is nothing to average."""
+    """Mean, sample standard deviation, and half the width of the 95 % interval of the mean; nan
+    where there is nothing to average."""
 
     mean: float
     deviation: float
+    half_width: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,10 @@ class System:
             for rows in zip_longest(*matrices, fillvalue=())
         ]
 
+    def by_age(self, protocol: str) -> list[float]:
+        """MRR of the last model on the test facts that are new in each snapshot."""
+        return next(iter(self.matrix(protocol)[-1:]), [])
+
     def so_far(self, protocol: str) -> list[float]:
         """MRR of M_i on the union of Q_1 … Q_i; means over the runs."""
         found = [part(run, protocol) for run in self.runs]
@@ -106,10 +113,11 @@ def _means(lines: Iterable[Sequence[float]]) -> list[float]:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Mean and sample standard deviation of the values that are not nan."""
+    """Mean, deviation and interval of the values that are not nan."""
     known = [value for value in values if not math.isnan(value)]
     mean = statistics.fmean(known) if known else math.nan
-    return Spread(mean, statistics.stdev(known) if len(known) > 1 else math.nan)
+    deviation = statistics.stdev(known) if len(known) > 1 else math.nan
+    return Spread(mean, deviation, t_interval(known))
 
 
 def part(run: Results, protocol: str) -> ProtocolResult:

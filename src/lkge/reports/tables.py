@@ -13,8 +13,18 @@ from rich.table import Table
 from lkge.evaluation.results import PROTOCOLS, Results, SnapshotRecord, nan_to_none
 from lkge.provenance import UNRECORDED, codes_of, machine_of
 from lkge.reports import text
+from lkge.reports.comparison import differences
 from lkge.reports.grids import Cell, Grid, grid_of, markdown_table, markdown_text, rich_table
+from lkge.reports.relations import relation_grid
+from lkge.reports.seeds import difference_grids, interval_grids
 from lkge.reports.systems import COSTS, MEASURES, Measure, System, best_text, by_dataset, systems_of
+
+
+def plain(results: Sequence[Results]) -> dict[str, Any]:
+    """The report for JSON: the systems, and the first minus each other one of its dataset."""
+    systems = systems_of(results)
+    found = [nan_to_none(d) for protocol in PROTOCOLS for d in differences(systems, protocol)]
+    return {"systems": summary_rows(results), "differences": found}
 
 
 def summary_rows(results: Iterable[Results]) -> list[dict[str, Any]]:
@@ -142,17 +152,32 @@ def _snapshot_row(record: SnapshotRecord) -> list[str]:
     ]
 
 
+def report_grids(results: Sequence[Results], reference: str | None = None) -> list[Grid]:
+    """The summary, the intervals over seeds, and the differences between systems."""
+    systems = systems_of(results)
+    tested = [*interval_grids(systems), *difference_grids(systems, reference)]
+    return [*summary_grids(results), *tested]
+
+
+def system_grids(system: System) -> list[Grid]:
+    """The matrices of a system, and its relations if the results have them."""
+    relations = relation_grid(system)
+    matrices = [matrix_grid(system, protocol) for protocol in PROTOCOLS]
+    return [*matrices, *([relations] if relations else [])]
+
+
 def terminal_tables(results: Sequence[Results]) -> list[Table]:
-    """The summary, and for a single run also its matrices and its snapshots."""
-    grids = summary_grids(results)
+    """The tables of the report, and for a single run also those of its system and snapshots."""
+    grids = report_grids(results)
     if len(results) == 1:
         (system,) = systems_of(results)
-        grids += [matrix_grid(system, protocol) for protocol in PROTOCOLS]
-        grids.append(snapshot_grid(results[0]))
+        grids += [*system_grids(system), snapshot_grid(results[0])]
     return [rich_table(grid) for grid in grids]
 
 
-def markdown(results: Iterable[Results]) -> str:
-    """The summary of all datasets as Markdown."""
-    grids = summary_grids(results)
+def markdown(results: Sequence[Results]) -> str:
+    """The tables of the report as Markdown, and for a single system also its relations."""
+    systems = systems_of(results)
+    relations = [relation_grid(system) for system in systems] if len(systems) == 1 else []
+    grids = [*report_grids(results), *filter(None, relations)]
     return "\n".join(f"## {markdown_text(g.title)}\n\n{markdown_table(g)}" for g in grids)

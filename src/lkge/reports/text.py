@@ -9,12 +9,22 @@ MINUS = "−"  # noqa: RUF001
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def number(value: float) -> str:
+def number(value: float, decimals: int = 3) -> str:
     """Three decimals, a true minus sign, and an en dash for nan."""
     if math.isnan(value):
         return ABSENT
-    text = f"{abs(value):.3f}"
+    text = f"{abs(value):.{decimals}f}"
     return MINUS + text if value < 0 and float(text) else text
+
+
+def signed(value: float, decimals: int = 3) -> str:
+    """A number with its sign."""
+    return f"+{number(value, decimals)}" if value > 0 else number(value, decimals)
+
+
+def probability(p: float) -> str:
+    """Three decimals, or `< 0.001`."""
+    return "< 0.001" if p < 0.001 else number(p)
 
 
 def count(value: float) -> str:

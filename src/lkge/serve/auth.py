@@ -131,8 +131,8 @@ async def authorize(request: Request) -> None:
         case Access.NONE:
             raise _unauthorized("Bearer")
         case Access.READ:
-            detail = "a token for reading, or a password, allows no writing; send"
-            raise HTTPProblem(403, f"{detail} `Authorization: Bearer TOKEN`")
+            detail = "a token for reading, or a password, allows no writing; send that for writing"
+            raise HTTPProblem(403, f"{detail}: `Authorization: Bearer TOKEN`")
 
 
 def _unauthorized(challenge: str) -> HTTPProblem:

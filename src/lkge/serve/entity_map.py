@@ -5,8 +5,12 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
+from lkge.data.known_facts import KnownFacts, unpack
 from lkge.serve import responses
 from lkge.store.reader import Reader
+
+SAMPLED = 50_000
+"""Entities, and answers of known facts, that are looked at for a map."""
 
 
 def neighbourhood(reader: Reader, entity: str, limit: int) -> responses.Neighbourhood:
@@ -26,32 +30,50 @@ def neighbourhood(reader: Reader, entity: str, limit: int) -> responses.Neighbou
 @functools.lru_cache(maxsize=1)
 def entity_map(reader: Reader, limit: int) -> responses.EntityMap:
     """The map of at most `limit` entities. Two threads may compute the same map twice."""
-    ids, degrees = _degrees(reader)
-    places = select_entities(degrees, limit)
-    chosen = ids[places]
-    plane = principal_plane(reader.rows(chosen)).round(4)
-    names = reader.names.entity_table.names(chosen)
+    ids, degrees = _chosen(reader, limit)
+    plane = principal_plane(reader.rows(ids)).round(4)
     return responses.EntityMap(
         version=reader.version,
-        entities=names,
+        entities=reader.names.entity_table.names(ids),
         x=plane[:, 0].tolist(),
         y=plane[:, 1].tolist(),
-        degree=degrees[places].tolist(),
-        since=reader.age(chosen).tolist(),
+        degree=degrees.tolist(),
+        since=reader.age(ids).tolist(),
     )
 
 
-@functools.lru_cache(maxsize=1)
-def _degrees(reader: Reader) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The entities that are not removed, and the number of known facts of each."""
-    ids = np.setdiff1d(np.arange(reader.num_entities), reader.removed, assume_unique=True)
+def _chosen(reader: Reader, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Entities for a map, ascending, and the number of known facts of each. At most `SAMPLED` are
+    looked at, however large the graph is."""
+    count, left = reader.num_entities, reader.removed
+    if count <= SAMPLED:
+        ids = np.setdiff1d(np.arange(count), left, assume_unique=True)
+        degrees = reader.degree(ids)
+        places = select_entities(degrees, limit)
+        return ids[places], degrees[places]
+    busy = np.setdiff1d(_busy(reader.answers), left)
+    leading = busy[np.argsort(-reader.degree(busy), kind="stable")[: limit // 2]]
+    spread = np.setdiff1d(_spread(count, limit - len(leading)), left)
+    ids = np.union1d(leading, spread)
     return ids, reader.degree(ids)
+
+
+def _busy(known: KnownFacts) -> NDArray[np.int64]:
+    """The subjects of answers that lie evenly among all, which are sorted by subject: each entity
+    with a `SAMPLED`-th of the answers, or more, is one of them."""
+    places = _spread(known.num_answers, SAMPLED)
+    return np.unique(unpack(known.entries(places)[0])[0])
+
+
+def _spread(count: int, size: int) -> NDArray[np.int64]:
+    """At most `size` of the numbers below `count`, evenly from the first to the last."""
+    found: NDArray[np.int64] = np.linspace(0, count - 1, min(size, count)).round().astype(np.int64)
+    return found
 
 
 def forget() -> None:
     """Forget what was computed for an old version, which keeps its arrays open."""
     entity_map.cache_clear()
-    _degrees.cache_clear()
 
 
 def principal_plane(rows: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -84,5 +106,4 @@ def select_entities(degrees: NDArray[np.int64], limit: int) -> NDArray[np.int64]
         return np.arange(count)
     leading = np.argsort(-degrees, kind="stable")[: limit // 2]
     others = np.setdiff1d(np.arange(count), leading, assume_unique=True)
-    places = np.linspace(0, len(others) - 1, limit - len(leading)).round().astype(np.int64)
-    return np.union1d(leading, others[places])
+    return np.union1d(leading, others[_spread(len(others), limit - len(leading))])

@@ -361,6 +361,26 @@ class RelearnJob(BaseModel):
     detail: str | None = Field(default=None, description="Why it failed; it is not retried.")
 
 
+class ReliabilityBin(BaseModel):
+    """Answers of about the same plausibility."""
+
+    model_config = ConfigDict(from_attributes=True)
+    answers: Count
+    plausibility: float = Field(description="Their mean plausibility.")
+    true: float = Field(description="The share of them that is held out, and so true.")
+
+
+class Reliability(BaseModel):
+    """Plausibility of answers to held-out queries against the share of true ones, cross-fitted."""
+
+    model_config = ConfigDict(from_attributes=True)
+    queries: Count
+    answers: Count
+    error: float = Field(description="Expected calibration error.")
+    error_above: float | None = Field(description="The same where plausibility is above 0.1.")
+    bins: list[ReliabilityBin]
+
+
 class Quality(BaseModel):
     """Whether the active version is as good as its baseline."""
 
@@ -378,6 +398,9 @@ class Quality(BaseModel):
     residue: Comparison
     drift: Measurement
     total_drift: Measurement
+    reliability: Reliability | None = Field(
+        description="Measured when plausibility was last calibrated; null if it was not."
+    )
 
 
 class Health(Versioned):

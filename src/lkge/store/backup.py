@@ -26,12 +26,13 @@ from lkge.data.files import (
 )
 from lkge.data.reading import open_regular, read_regular
 from lkge.errors import DamagedFile, RunError
-from lkge.store.checking import broken, files_of
-from lkge.store.inbox import waiting
+from lkge.store.checking import broken, files_of, version_of
+from lkge.store.inbox import FactBatch, waiting
 from lkge.store.pruning import sweep
-from lkge.store.records import Manifest, write_record
+from lkge.store.records import Manifest, read_record, write_record
 from lkge.store.verified import VERIFIED
 from lkge.store.versions import (
+    BATCH,
     DATA,
     INBOX,
     LOG,
@@ -106,6 +107,9 @@ def _copied(store: Store, target: Path) -> int:
             size += copy.manifest_file(version).stat().st_size
     for version in set(copy.versions()) - set(manifests):
         remove(copy.manifest_file(version))
+    for number in copy.batch_numbers():
+        if number <= manifests[max(manifests)].last_batch:
+            remove(copy.batch_file(number))
     sync_folder(copy.folder_of_versions)  # no manifest may come back without its files
     sweep(copy)
     return size
@@ -140,12 +144,16 @@ def _copy_data(store: Store, target: Path) -> tuple[dict[int, Manifest], int]:
 
 
 def _copy_files(store: Store, target: Path, manifests: Mapping[int, Manifest]) -> int:
-    """Copy and verify the files that are not there yet."""
-    size = 0
+    """Copy and verify the files that are not there yet. The batch of a version that the copy does
+    not have yet waits in the copy: until the manifest is there, it is not learned."""
+    size, newest = 0, max(Store(target).versions(), default=None)
     for kind, file in files_of(manifests).values():
         path = target / DATA / file.name
         if path.exists() and broken(path, kind, file) is None:
             continue
+        if kind == BATCH and newest is not None and version_of(file.name) > newest:
+            batch = read_record(store.path_of(file), FactBatch)
+            write_record(target / INBOX / store.batch_file(batch.number).name, batch)
         with unfinished(path) as temporary:
             with (
                 _opened(store.path_of(file)) as source,

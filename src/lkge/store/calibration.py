@@ -3,7 +3,10 @@
     p = 1 / (1 + exp(-(w₀ + w₁·log odds + w₂·log rank + b_r)))
 
 The place of an answer has two features without a scale (`lkge.store.answer_list`): its log odds in
-the XX
+the softmax of the list, and its log rank. w is the likeliest on held-out queries, under a normal
+prior with the mean `PRIOR` and variance 1. b_r is the offset of a query relation, under a normal
+prior with the mean 0 and variance 1: that of a relation with few held-out facts is near 0.
+
 w₁ ≥ 0 and w₂ ≤ 0, so p never rises along a list. p is at most 1 - 1/(2n + 2) for n held-out facts.
 """
 
@@ -16,6 +19,7 @@ from pydantic import ConfigDict, Field, FiniteFloat
 from pydantic.dataclasses import dataclass
 
 from lkge.store.answer_list import Features
+from lkge.store.reliability import Reliability
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,6 +46,7 @@ class Calibration:
     weights      w₀, w₁, w₂
     relations    query relations that have an offset, ascending
     offsets      the offset of each
+    reliability  what came of it on held-out queries; None if that was not measured
     """
 
     facts: Count = 0
@@ -49,6 +54,7 @@ class Calibration:
     weights: tuple[FiniteFloat, FiniteFloat, FiniteFloat] = PRIOR
     relations: tuple[Count, ...] = field(default=())
     offsets: tuple[FiniteFloat, ...] = field(default=())
+    reliability: Reliability | None = None
 
     def __post_init__(self) -> None:
         if len(self.relations) != len(self.offsets):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lkge.data.array_types import Doubles
 from lkge.data.known_facts import KnownFacts, ranges, unpack
+from lkge.data.rows import Rows
 from lkge.data.snapshots import Facts
 from lkge.errors import DataError, SettingsError
 from lkge.models.predictor import TablePredictor
@@ -50,7 +51,7 @@ class Explanation(NamedTuple):
     """A fact, the known facts that speak most for it, best first, and how many were compared."""
 
     fact: ScoredFact
-    reasons: list[Reason]
+    reasons: Rows[Reason]
     compared: int
 
 
@@ -68,12 +69,12 @@ def explain(reader: Reader, subject: str, relation: str, object: str, k: int = 1
     best = best[weights[best] > 0]
     texts = _texts(rows, fact[0], known[best])
     names = reader.names
-    reasons = [
+    reasons = Rows(
         Reason(
             names.entity_name(s), names.relation_name(r), names.entity_name(o), float(weight), text
         )
         for (s, r, o), weight, text in zip(known[best].tolist(), weights[best], texts, strict=True)
-    ]
+    )
     return Explanation(scored, reasons, len(known))
 
 

@@ -16,7 +16,7 @@ from lkge.config import RunConfig
 from lkge.data.columns import GivenColumns
 from lkge.data.rows import SHOWN, Row, Rows, html_table
 from lkge.data.sources import Source, joined, labels_in, read_source
-from lkge.errors import DataError, LearningFailed, RunError
+from lkge.errors import DataError, LearningFailed, RunError, packages_named
 from lkge.store.checking import Damage, check
 from lkge.store.content import compaction_due
 from lkge.store.contradictions import names_damage
@@ -37,6 +37,7 @@ from lkge.store.records import (
     COMPACT,
     CONSOLIDATE,
     FAILED,
+    ROW,
     Manifest,
     Options,
     StoreConfig,
@@ -92,7 +93,7 @@ def _heard(
     def learning(graph: LivingGraph, /, *args: P.args, **kwargs: P.kwargs) -> R:
         bound = parameters.bind(graph, *args, **kwargs)
         given = bound.arguments.get("listener", by_default)
-        with heard(given, graph.config.training.patience) as listener:
+        with heard(given, graph.config.training.patience) as listener, packages_named():
             bound.arguments["listener"] = listener
             return learn(*bound.args, **bound.kwargs)
 
@@ -100,9 +101,9 @@ def _heard(
 
 
 class LivingGraph:
-    """The doors of a store. Questions go to the version that is open, which stays the same until
-    this object adds, rolls back or refreshes. What learns shows its progress in a terminal or a
-    notebook, unless it has a `listener`."""
+    """A graph that learns facts and answers queries. Queries go to the version that is open, which
+    stays the same until this object adds, rolls back or refreshes. What learns shows its progress
+    in a terminal or a notebook, unless it has a `listener`."""
 
     def __init__(
         self,
@@ -168,12 +169,8 @@ class LivingGraph:
         return f"<LivingGraph {self._title()}: {self._sizes()}>"
 
     def _repr_html_(self) -> str:
-        columns = ("version", "kind", "facts", "MRR of added facts", "MRR of kept facts", "health")
-        rows = [
-            (each.version, each.kind, each.facts, each.mrr_new, each.mrr_old, each.verdict)
-            for each in self.log()[-SHOWN:][::-1]
-        ]
-        return html_table(f"{self._title()}: {self._sizes()}", columns, rows)
+        rows = [each.row for each in self.log()[-SHOWN:][::-1]]
+        return html_table(f"{self._title()}: {self._sizes()}", ROW, rows)
 
     def _title(self) -> str:
         config = self.config

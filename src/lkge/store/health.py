@@ -28,6 +28,7 @@ from lkge.store.records import (
     Verdict,
     VersionRecord,
 )
+from lkge.store.reliability import Reliability
 
 QUALITY: Final = "quality"
 RESIDUE: Final = "residue"
@@ -47,6 +48,8 @@ class Health:
     summary      the verdict in one sentence
     remedy       what to do; empty unless worse
     total_drift  the sum of the drift of all versions
+    reliability  plausibility against the share of true answers, when it was last calibrated; None
+                 if it was not, or not by this release
     """
 
     version: int
@@ -63,6 +66,7 @@ class Health:
     residue: Comparison
     drift: float
     total_drift: float
+    reliability: Reliability | None
     warnings: tuple[str, ...]
 
 
@@ -83,6 +87,7 @@ def health(reader: Reader, name: str = "") -> Health:
         if record.verdict == WORSE
         else "",
         total_drift=sum(drifts),
+        reliability=reader.calibration.reliability,
     )
 
 

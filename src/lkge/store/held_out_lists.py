@@ -3,10 +3,14 @@
 The first `TOP` answers of each list are examples; those that are held-out facts are the true ones.
 Known answers are not in the list. If the candidates are a sample, a false answer stands for as many
 as it was drawn from. Scoring the queries costs O(queries · candidates).
+
+Reliability is cross-fitted: the facts are in `PARTS` parts, and the answers of a list are judged by
+a curve that was fitted to lists without facts of the part of its first fact. Only the temperature
+is that of all lists.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +22,7 @@ from lkge.models.best import best_first
 from lkge.models.predictor import Predictor
 from lkge.store.answer_list import AnswerList, Features
 from lkge.store.calibration import UNKNOWN, Calibration, Examples, fitted
+from lkge.store.reliability import Reliability, reliability
 from lkge.store.subgraph import Subgraph
 
 TOP = 20
@@ -25,6 +30,8 @@ TOP = 20
 TEMPERATURES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 TEMPERATURE_QUERIES = 256
 """Queries that the temperature is chosen on, at most."""
+PARTS = 5
+"""Parts of the held-out facts; a curve that is fitted to four is tested on the fifth."""
 SCORES_AT_ONCE = 1 << 22
 """Scores that are in memory at a time, about."""
 
@@ -53,11 +60,17 @@ def calibrated(
         return UNKNOWN
     known = KnownFacts.build([candidates.known_facts(answers, facts)])
     lists = _Lists(predictor, known, len(candidates), num_entities / len(candidates))
-    queries = _by_query(with_inverses(candidates.local(facts)))
+    rows = with_inverses(candidates.local(facts))
+    groups = _by_query(rows)
+    queries = [rows[group] for group in groups]
     some = np.unique(np.linspace(0, len(queries) - 1, TEMPERATURE_QUERIES).astype(np.int64))
     temperature = _temperature(lists.of([queries[place] for place in some]))
     examples = [_examples(one, temperature) for one in lists.of(queries)]
-    return fitted(_joined(examples), len(facts), temperature)
+    found = fitted(_joined(examples), len(facts), temperature)
+    if not found.is_known:
+        return found
+    parts = [group % len(facts) % PARTS for group in groups]
+    return replace(found, reliability=_cross_fitted(examples, parts, found))
 
 
 @dataclass(frozen=True)
@@ -85,11 +98,11 @@ class _Lists:
         return HeldOutList(relation, answers, scores, known, facts[:, 2])
 
 
-def _by_query(facts: Facts) -> list[Facts]:
-    """The facts of each query, sorted by relation, subject and object."""
-    ordered = facts[np.lexsort((facts[:, 2], facts[:, 0], facts[:, 1]))]
-    starts = np.flatnonzero(starts_run(pack(ordered[:, 0], ordered[:, 1])))
-    return np.split(ordered, starts[1:])
+def _by_query(facts: Facts) -> list[NDArray[np.int64]]:
+    """The rows of the facts of each query, sorted by relation, subject and object."""
+    order = np.lexsort((facts[:, 2], facts[:, 0], facts[:, 1]))
+    starts = np.flatnonzero(starts_run(pack(facts[order, 0], facts[order, 1])))
+    return np.split(order, starts[1:])
 
 
 def _temperature(lists: Iterator[HeldOutList]) -> float:
@@ -126,3 +139,22 @@ def _joined(examples: Sequence[Examples]) -> Examples:
         np.concatenate([each.true for each in examples]),
         np.concatenate([each.weights for each in examples]),
     )
+
+
+def _cross_fitted(
+    examples: Sequence[Examples], parts: Sequence[NDArray[np.int64]], found: Calibration
+) -> Reliability | None:
+    """The reliability of curves like `found`, each on lists that it was not fitted to; None if
+    there are no others. `parts`: those of the facts of each list."""
+    lists = [each for each in zip(examples, parts, strict=True) if len(each[0].relations)]
+    tested, given = list[Examples](), list[NDArray[np.float64]]()
+    for part in range(PARTS):
+        inside = [one for one, own in lists if own[0] == part]
+        others = [one for one, own in lists if part not in own]
+        if not (inside and others):
+            return None
+        curve = fitted(_joined(others), found.facts, found.temperature)
+        given += [curve.plausibility(one.features, int(one.relations[0])) for one in inside]
+        tested += inside
+    answers = _joined(tested)
+    return reliability(len(tested), np.concatenate(given), answers.true, answers.weights)

@@ -22,6 +22,7 @@ from pydantic.dataclasses import dataclass
 
 from lkge.data.checked_json import read_checked_json, write_checked_json
 from lkge.data.files import as_run_error
+from lkge.data.rows import html_table
 from lkge.errors import DamagedFile, NewerFormat
 from lkge.evaluation.results import nan_to_none
 from lkge.store.calibration import Calibration
@@ -48,6 +49,8 @@ GOOD: Final = "good"
 WORSE: Final = "worse"
 UNKNOWN: Final = "unknown"
 STRICT = ConfigDict(strict=True, extra="forbid")
+ROW = ("version", "kind", "facts", "MRR of added facts", "MRR of kept facts", "health")
+"""The columns of `VersionRecord.row`."""
 
 Record = TypeVar("Record")
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -226,6 +229,14 @@ class VersionRecord:
         """Whether there is a version; otherwise nothing was new, or learning failed, and
         `warnings` says so."""
         return self.kind not in (NOTHING, FAILED)
+
+    @property
+    def row(self) -> tuple[str | float, ...]:
+        """What a notebook shows of it, under the names of `ROW`."""
+        return self.version, self.kind, self.facts, self.mrr_new, self.mrr_old, self.verdict
+
+    def _repr_html_(self) -> str:
+        return html_table("", ROW, [self.row])
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lkge.data.known_facts import KnownFacts, pack, ranges, unpack
+from lkge.data.rows import Rows
 from lkge.errors import DataError, SettingsError
 from lkge.models.best import best_first
 from lkge.store.answer_list import LIMIT, Features
@@ -54,7 +55,7 @@ class Suggestions(NamedTuple):
     """Facts, most plausible first. `scored` of `queries` were scored; `complete`: no other query
     has a better fact."""
 
-    facts: list[Suggestion]
+    facts: Rows[Suggestion]
     scored: int
     queries: int
     complete: bool
@@ -244,10 +245,10 @@ class _Answers:
         return self.ranges[relation]
 
 
-def _named(reader: Reader, found: Best) -> list[Suggestion]:
+def _named(reader: Reader, found: Best) -> Rows[Suggestion]:
     entity, relation = reader.names.entity_name, reader.names.relation_name
     columns = (column.tolist() for column in found)
-    return [
+    return Rows(
         Suggestion(entity(s), relation(r), entity(o), score, plausibility)
         for (s, r, o), score, plausibility in zip(*columns, strict=True)
-    ]
+    )

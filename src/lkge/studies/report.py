@@ -1,6 +1,7 @@
 """The report of a study: README.md, figures and one HTML page, from the stored JSON files."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -8,10 +9,11 @@ from matplotlib.figure import Figure
 from lkge.data.files import write_text_atomically
 from lkge.errors import RunError
 from lkge.evaluation.results import Results
-from lkge.reports import figures, text
-from lkge.reports.grids import markdown_table
+from lkge.reports import figures, table_files, text
+from lkge.reports.grids import Grid, markdown_table, notes_once
 from lkge.reports.page import write_page
 from lkge.reports.plot_style import render
+from lkge.reports.seeds import difference_grids, interval_grids
 from lkge.reports.tables import code_note
 from lkge.studies import tables
 from lkge.studies.result_store import results_in, stored_runs
@@ -42,7 +44,8 @@ MOST_NAMED = 20
 
 
 def write_study(study: Study, folder: Path) -> Path:
-    """Write `README.md`, `figures/` and `index.html` into `folder`; the path of the page."""
+    """Write `README.md`, `figures/`, `tables/` and `index.html` into `folder`; the path of the
+    page."""
     stored = stored_runs(study, folder)
     if not stored:
         raise RunError(f"{folder}: no run of the study {study.name!r} is stored here")
@@ -50,7 +53,11 @@ def write_study(study: Study, folder: Path) -> Path:
     for stem, figure in drawn.items():
         render(figure, stem).write(folder / "figures")
     write_text_atomically(folder / "README.md", readme(study, stored, list(drawn)))
-    write_page(results_in(folder), folder / "index.html")
+    entries = entries_of(study, stored)
+    grids = [*_tables(study, entries), *_tested(study, entries)]
+    reference = _reference(study, [entry for group in entries.values() for entry in group])
+    table_files.write(list(stored.values()), grids, folder / "tables", reference)
+    write_page(results_in(folder), folder / "index.html", reference)
     return folder / "index.html"
 
 
@@ -87,6 +94,10 @@ def readme(study: Study, stored: Mapping[RunSpec, Results], drawn: Sequence[str]
         _missing(study, stored),
         _paired(study, entries),
         *parts,
+        *(
+            f"## {grid.title}\n\n{markdown_table(grid).strip()}"
+            for grid in notes_once(_tested(study, entries))
+        ),
         _figures(drawn),
         _differences(entries),
     ]
@@ -130,6 +141,46 @@ def _paired(study: Study, entries: tables.Entries) -> str:
         return ""
     grid = tables.paired_comparison(*study.compared, entries)
     return f"## {grid.title}\n\n{markdown_table(grid).strip()}" if grid.sections else ""
+
+
+def _tables(study: Study, entries: tables.Entries) -> list[Grid]:
+    """The overviews, and each dataset in full."""
+    return [
+        grid
+        for title, part in tables.divided(study, entries).items()
+        for grid in (
+            tables.overview(title, part),
+            *(
+                replace(tables.in_full(dataset, group), title=f"{title}, {dataset}")
+                for dataset, group in part.items()
+            ),
+        )
+    ]
+
+
+def _tested(study: Study, entries: tables.Entries) -> list[Grid]:
+    """The intervals over seeds, and the reference of the study minus the other systems; each group
+    by itself."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in (entry for group in entries.values() for entry in group):
+        groups.setdefault(entry.spec.group, []).append(entry)
+    return [
+        replace(grid, title=": ".join(filter(None, (title, grid.title))))
+        for title, group in groups.items()
+        for systems in [[entry.system for entry in group]]
+        for grid in (
+            *interval_grids(systems),
+            *difference_grids(systems, _reference(study, group)),
+        )
+    ]
+
+
+def _reference(study: Study, group: Sequence[Entry]) -> str | None:
+    """The name of the system that others are compared with: the first of `compared`, else that of
+    `mrr_change_of`."""
+    chosen = study.compared[0] if study.compared else study.mrr_change_of
+    specs = ((entry.spec.method if entry.spec.group else entry.spec.name, entry) for entry in group)
+    return next((entry.system.name for name, entry in specs if name == chosen), None)
 
 
 def _notes(group: Sequence[Entry]) -> list[str]:

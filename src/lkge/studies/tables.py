@@ -136,7 +136,7 @@ def in_full(dataset: str, entries: Sequence[Entry]) -> Grid:
             Cell(entry.system.name),
             Cell(str(len(entry.system.runs))),
             measure_cell(entry.system, MRR, best),
-            *map(Cell, (text.number(printed), signed(entry.difference)) if is_printed else ()),
+            *map(Cell, (text.number(printed), text.signed(entry.difference)) if is_printed else ()),
             *(_with_printed(entry, measure) for measure in HITS),
             *(measure_cell(entry.system, measure) for measure in others),
             *(Cell(measure.text(entry.system.spread(measure).mean)) for measure in COSTS),
@@ -157,7 +157,12 @@ def differences(entries: Entries) -> Grid:
     """The table of `large_differences`."""
     columns = ("Dataset", "System", "MRR", "Printed", "Difference")
     rows = [
-        [dataset, e.system.name, *map(text.number, (e.mrr, e.printed["mrr"])), signed(e.difference)]
+        [
+            dataset,
+            e.system.name,
+            *map(text.number, (e.mrr, e.printed["mrr"])),
+            text.signed(e.difference),
+        ]
         for dataset, group in entries.items()
         for e in large_differences(group)
     ]
@@ -183,7 +188,7 @@ def _paired_row(dataset: str, pairs: Sequence[tuple[Results, Results]]) -> list[
     return [
         dataset,
         str(len(pairs)),
-        *(signed(value.mean) + MRR.deviation(value) for value in (*gains, *transfers)),
+        *(text.signed(value.mean) + MRR.deviation(value) for value in (*gains, *transfers)),
         f"× {second.seconds / first.seconds:.1f}",
         f"{spread(bytes_per_fact(one) for one, _ in pairs).mean:.0f}",
     ]
@@ -213,11 +218,6 @@ def plain(entries: Entries) -> dict[str, Any]:
         ],
         "rank_correlation": {dataset: agreement(group) for dataset, group in entries.items()},
     }
-
-
-def signed(value: float) -> str:
-    """A number with its sign."""
-    return f"+{text.number(value)}" if value > 0 else text.number(value)
 
 
 def _only(entries: Entries, names: Set[str]) -> dict[str, list[Entry]]:

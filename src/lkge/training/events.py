@@ -131,6 +131,16 @@ def by_default(event: Event) -> None:
     """Stands for the listener that `heard` chooses."""
 
 
+def every(*listeners: Listener) -> Listener:
+    """A listener that passes each event on to all, in their order."""
+
+    def listen(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return listen
+
+
 @contextmanager
 def heard(listener: Listener, patience: int | None = None) -> Iterator[Listener]:
     """The listener; for `by_default` one that shows progress in a terminal or a notebook, and

@@ -11,8 +11,15 @@ from lkge.config import RunConfig
 from lkge.data.history import NO_HISTORY, History
 from lkge.data.known_facts import KnownFacts
 from lkge.data.snapshots import GrowingGraph, Snapshot, no_facts
-from lkge.evaluation.ranking import Evaluator, Validator
-from lkge.evaluation.results import PROTOCOLS, Accuracy, ProtocolResult, Results, SnapshotRecord
+from lkge.evaluation.ranking import Evaluator, RankedTest, Validator, by_relation
+from lkge.evaluation.results import (
+    MOST_RELATIONS,
+    PROTOCOLS,
+    Accuracy,
+    ProtocolResult,
+    Results,
+    SnapshotRecord,
+)
 from lkge.methods import method_named
 from lkge.methods.base import Method
 from lkge.models.model import Model
@@ -110,7 +117,9 @@ class Loop:
         result = trainer.finish()
         row = self._evaluate(snapshot.index, range(snapshot.index + 1))
         record = self._record(snapshot, result, validator)
-        self.results = _extended(self.results, record, row, forward)
+        self.results = _extended(self.results, record, _cells(row), _cells(forward))
+        if snapshot is self.graph.snapshots[-1]:
+            self.results = dataclasses.replace(self.results, relations=self._relations(row))
         self._save_start()
         self.listener(
             events.SnapshotFinished(
@@ -152,11 +161,20 @@ class Loop:
         """The state of the method, and the facts so far if it uses them."""
         return self._method.carried_bytes() + self._history(index + 1).nbytes
 
-    def _evaluate(self, i: int, tests: Sequence[int]) -> Cells:
-        """h[i, j] for each j of `tests`; after `prepare` of snapshot i it is h[i-1, i]."""
+    def _evaluate(self, i: int, tests: Sequence[int]) -> list[RankedTest]:
+        """The tests ranked with M_i; after `prepare` of snapshot i it is still M_{i-1}."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
         self.listener(events.Evaluating(i, queries))
-        return self._evaluator.accuracies(self._predictor(), i, tests)
+        return self._evaluator.ranked(self._predictor(), i, tests)
+
+    def _relations(self, tests: Sequence[RankedTest]) -> dict[str, dict[str, Accuracy]]:
+        """By protocol and name of the relation, the accuracy over all tests."""
+        name = self.graph.vocabulary.relation_name
+        found = by_relation(tests, MOST_RELATIONS)
+        return {
+            protocol: {name(2 * number): cell for number, cell in relations.items()}
+            for protocol, relations in found.items()
+        }
 
     def _record(
         self, snapshot: Snapshot, result: TrainingResult, validator: Validator
@@ -180,6 +198,10 @@ class Loop:
 
     def _progress(self) -> dict[str, Any]:
         return {"results": self.results.to_json()}
+
+
+def _cells(tests: Sequence[RankedTest]) -> Cells:
+    return [test.accuracies() for test in tests]
 
 
 def _extended(results: Results, record: SnapshotRecord, row: Cells, forward: Cells) -> Results:

@@ -8,6 +8,9 @@ import { choose, on, state } from "./state.js";
 const LIMIT = 60;
 const DRAWN = 12;
 const KINDS = 6;
+const LINE = 15;
+const GAP = 14;
+const LETTER = 7;
 const INVERSE = "⁻¹";
 const place = byId("around-body");
 let shown = null;
@@ -81,32 +84,61 @@ function draw() {
   const width = widthOf(figure);
   drawnWidth = width;
   const kinds = new Map([...grouped(shown.neighbours).keys()].map((relation, at) => [relation, at % KINDS]));
-  const others = shown.neighbours.slice(0, DRAWN);
-  const height = Math.min(260, 90 + 22 * others.length);
+  const reach = Math.min(width * 0.2, 110);
+  const letters = Math.max(8, Math.floor((width / 2 - reach - GAP) / LETTER));
+  const nodes = shown.neighbours.slice(0, DRAWN).map((one) =>
+    ({ one, kind: kinds.get(one.relation), lines: broken(read(one.entity, shown.labels), letters) }));
+  const half = Math.ceil(nodes.length / 2);
+  const sides = [nodes.slice(0, half), nodes.slice(half)];
+  const own = broken(read(shown.entity, shown.labels), Math.max(8, Math.floor((2 * reach - 3 * GAP) / (LETTER + 1))));
+  const height = Math.max(2 * (30 + LINE * own.length), ...sides.map(heightOf));
   const middle = { x: width / 2, y: height / 2 };
-  const reach = { x: Math.min(width * 0.26, 150), y: height / 2 - 24 };
-  const letters = Math.max(8, Math.floor((width / 2 - reach.x - 16) / 6.6));
-  const spots = others.map((one, at) => spot(one, at, others.length, middle, reach));
+  const spots = sides.flatMap((side, left) => placed(side, height, middle.x + (left ? -reach : reach)));
   figure.setAttribute("viewBox", `0 0 ${width} ${height}`);
   figure.setAttribute("height", height);
   figure.replaceChildren(
     ...spots.map(({ x, y }) => svg("line", { class: "edge", x1: middle.x, y1: middle.y, x2: x, y2: y })),
-    ...spots.map((each) => node(each, kinds.get(each.one.relation), letters)),
+    ...spots.map((spot) => node(spot, spot.x > middle.x)),
     svg("circle", { class: "middle", cx: middle.x, cy: middle.y, r: 8 }),
-    svg("text", { class: "middle-name", x: middle.x, y: middle.y + 25, "text-anchor": "middle" }, clipped(read(shown.entity, shown.labels), 26)),
+    words(own, middle.x, middle.y + 25, { class: "middle-name", "text-anchor": "middle" }),
   );
 }
 
-function spot(one, at, size, middle, reach) {
-  const angle = ((at + (size > 2 ? 0.5 : 0)) / size) * 2 * Math.PI;
-  return { one, right: Math.cos(angle) >= 0, x: middle.x + reach.x * Math.cos(angle), y: middle.y + reach.y * Math.sin(angle) };
+const heightOf = (side) => side.reduce((sum, { lines }) => sum + LINE * lines.length + GAP, GAP);
+
+/** The nodes of a side from top to bottom, with the room that is left between them. */
+function placed(side, height, x) {
+  const room = (height - heightOf(side)) / (side.length + 1);
+  let top = GAP / 2;
+  return side.map((one) => {
+    const y = top + room + (LINE * one.lines.length + GAP) / 2;
+    top += room + LINE * one.lines.length + GAP;
+    return { ...one, x, y };
+  });
 }
 
-function node({ one, right, x, y }, kind, letters) {
+/** A name in at most three lines of so many letters, broken where words end. */
+export function broken(name, letters) {
+  const lines = [""];
+  for (const word of name.match(/[^\s_\-/.:]*[\s_\-/.:]*/g).filter(Boolean)) {
+    for (let rest = word; rest; rest = rest.slice(letters)) {
+      const part = rest.slice(0, letters);
+      if ((lines.at(-1) + part).trimEnd().length <= letters) lines[lines.length - 1] += part;
+      else lines.push(part);
+    }
+  }
+  const [first, second, ...others] = lines.filter(Boolean);
+  return [first, second, others.length ? clipped(others.join(""), letters) : ""].filter(Boolean);
+}
+
+const words = (lines, x, y, attributes) =>
+  svg("text", { y, ...attributes }, lines.map((line, at) => svg("tspan", { x, dy: at ? LINE : 0 }, line)));
+
+function node({ one, kind, lines, x, y }, right) {
   return svg("g", { class: `other kind-${kind}`, onclick: () => choose(one.entity) },
     svg("title", {}, `${phrase(one.relation)} ${read(one.entity, shown.labels)}`),
     svg("circle", { class: "dot", cx: x, cy: y, r: 5.5 }),
-    svg("text", { x: x + (right ? 10 : -10), y: y + 4, "text-anchor": right ? "start" : "end" }, clipped(read(one.entity, shown.labels), letters)));
+    words(lines, x + (right ? 10 : -10), y + 4 - ((lines.length - 1) * LINE) / 2, { "text-anchor": right ? "start" : "end" }));
 }
 
 export function begin() {

@@ -22,6 +22,7 @@ export const el = (name, attributes = {}, ...children) =>
 export const svg = (name, attributes = {}, ...children) =>
   filled(document.createElementNS(SVG, name), attributes, children);
 
+export const grouped = (number) => whole.format(number);
 export const short = (number) => compact.format(number);
 export const count = (number, noun, nouns = `${noun}s`) => `${whole.format(number)} ${number === 1 ? noun : nouns}`;
 export const clipped = (text, length) =>

@@ -6,6 +6,7 @@ import { on, emit } from "./state.js";
 
 const form = byId("facts-form");
 const result = byId("facts-result");
+const REFUSALS = [401, 403];
 
 /** Lines of so many fields; an Error names the line that has others. */
 function fieldsOf(text, size, what) {
@@ -62,6 +63,7 @@ function showPreview(found) {
 /** Do something with what `read` finds in the form; what goes wrong is said below it. */
 async function withForm(read, use) {
   const buttons = form.querySelectorAll("button");
+  let refused = false;
   try {
     const facts = read();
     buttons.forEach((button) => { button.disabled = true; });
@@ -69,8 +71,17 @@ async function withForm(read, use) {
     await use(facts, byId("token").value);
   } catch (error) {
     say(error.message, "bad");
+    refused = REFUSALS.includes(error.status);
   }
   buttons.forEach((button) => { button.disabled = false; });
+  mark(refused);
+}
+
+/** Mark the token as refused or not. */
+function mark(refused) {
+  const field = byId("token");
+  field.setAttribute("aria-invalid", String(refused));
+  if (refused) field.focus();
 }
 
 const look = () => withForm(given, async ({ content, parameters }, token) => {

@@ -18,7 +18,7 @@ function showVerdict({ verdict, summary, remedy }) {
   const place = byId("verdict");
   place.className = { good: "good", worse: "bad" }[verdict] || "";
   place.textContent = `${NAMES[verdict]}: ${summary}.`;
-  byId("health").classList.toggle("failing", verdict === "worse");
+  byId("health-verdict").classList.toggle("failing", verdict === "worse");
   byId("remedy").hidden = !remedy;
   byId("remedy").textContent = remedy && `Remedy: ${remedy}.`;
 }

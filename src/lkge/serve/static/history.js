@@ -1,12 +1,12 @@
 /** How the graph grew, and what it remembers. */
 
 import { get } from "./api.js";
-import { byId, el, settled, short, svg } from "./dom.js";
+import { byId, el, settled, short } from "./dom.js";
+import { overVersions } from "./plot.js";
 import { on } from "./state.js";
 
 const COLUMNS = 12;
-const HEIGHT = 150;
-const EDGE = { left: 44, right: 14, top: 10, bottom: 24 };
+const DIGITS = 2;
 let versions = [];
 
 const entities = (one) => one.entities - one.removed;
@@ -23,66 +23,25 @@ async function load() {
   }
 }
 
+const fixed = (value) => value.toFixed(DIGITS);
+
 function draw() {
   const last = versions.at(-1);
   if (!last) return;
-  byId("growth").replaceChildren(
-    figure("Known facts", short(last.known_facts), [{ kind: 0, of: (one) => one.known_facts }], short),
-    figure("Entities", short(entities(last)), [{ kind: 2, of: entities }], short),
-    figure("MRR", "", [
-      { kind: 0, name: "new facts", of: (one) => one.mrr_new },
-      { kind: 1, name: "old facts", of: (one) => one.mrr_old },
-    ], (value) => value.toFixed(2)),
-    ...[["MRR", "mrr"], ["Hits@10", "hits10"]].map(([name, field]) => figure(`${name} of older held-out facts`, "", [
-      { kind: 1, name: "now", of: (one) => one.since_baseline[field] },
-      { kind: 5, name: "baseline", of: (one) => one.since_baseline[`${field}_before`] },
-    ], (value) => value.toFixed(2))),
+  const of = (field) => (one) => one.since_baseline[field];
+  const old = (field) => [
+    { kind: 1, name: "older facts", of: of(field) },
+    { kind: 5, name: "their baseline", of: of(`${field}_before`), dashed: true },
+  ];
+  byId("quality").replaceChildren(
+    overVersions(versions, "MRR of held-out facts", "", [...old("mrr"), { kind: 0, name: "new facts", of: (one) => one.mrr_new }], fixed),
   );
-  for (const plot of byId("growth").querySelectorAll("svg")) plot.draw();
-}
-
-/** A caption and a plot of one or two lines over the versions. */
-function figure(title, now, lines, written) {
-  const keys = lines.filter((line) => line.name).map((line) =>
-    el("span", {}, el("i", { class: `swatch kind-${line.kind}`, "aria-hidden": "true" }), line.name));
-  const described = lines.map((line) => `${line.name || title}: ${versions.map((one) => written(line.of(one) ?? 0)).join(", ")}`);
-  const plot = svg("svg", { class: "plot", height: HEIGHT, role: "img", "aria-label": `${title} over versions. ${described.join(". ")}` });
-  plot.draw = () => plot.replaceChildren(...drawn(plot.clientWidth || 300, lines, written));
-  return el("figure", {}, el("figcaption", {}, `${title} `, el("b", {}, now), el("span", { class: "keys" }, keys)), plot);
-}
-
-function drawn(width, lines, written) {
-  const most = Math.max(...versions.flatMap((one) => lines.map((line) => line.of(one) ?? 0)), 1e-9);
-  const top = rounded(most);
-  const across = (at) => EDGE.left + (at / Math.max(1, versions.length - 1)) * (width - EDGE.left - EDGE.right);
-  const up = (value) => HEIGHT - EDGE.bottom - (value / top) * (HEIGHT - EDGE.top - EDGE.bottom);
-  const rules = [0, top / 2, top].map((value) => [
-    svg("line", { class: "rule", x1: EDGE.left, x2: width - EDGE.right, y1: up(value), y2: up(value) }),
-    svg("text", { x: EDGE.left - 7, y: up(value) + 4, "text-anchor": "end" }, written(value)),
-  ]);
-  const ends = [...new Set([0, versions.length - 1])].map((at) =>
-    svg("text", { x: across(at), y: HEIGHT - 6, "text-anchor": at ? "end" : "start" }, `v${versions[at].version}`));
-  return [...rules.flat(), ...ends, ...lines.flatMap((line) => path(line, across, up, written, lines.length === 1))];
-}
-
-function path(line, across, up, written, filled) {
-  const spots = versions.map((one, at) => ({ one, value: line.of(one), x: across(at) })).filter((spot) => spot.value !== null);
-  if (!spots.length) return [];
-  const way = spots.map((spot) => `${spot.x},${up(spot.value)}`).join("L");
-  const area = `M${spots[0].x},${up(0)}L${way}L${spots.at(-1).x},${up(0)}Z`;
-  return [
-    filled ? svg("path", { class: `area kind-${line.kind}`, d: area }) : null,
-    svg("path", { class: `line kind-${line.kind}`, d: `M${way}` }),
-    ...(spots.length > 40 ? spots.slice(-1) : spots).map((spot) =>
-      svg("circle", { class: `point kind-${line.kind}`, cx: spot.x, cy: up(spot.value), r: 3.5 },
-        svg("title", {}, `version ${spot.one.version}: ${written(spot.value)}`))),
-  ].filter(Boolean);
-}
-
-/** The next larger round number. */
-function rounded(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * power >= value * 0.999) * power;
+  byId("growth").replaceChildren(
+    overVersions(versions, "Known facts", short(last.known_facts), [{ kind: 0, of: (one) => one.known_facts }], short),
+    overVersions(versions, "Entities", short(entities(last)), [{ kind: 2, of: entities }], short),
+    overVersions(versions, "Hits@10", "", old("hits10"), fixed),
+  );
+  for (const plot of document.querySelectorAll("#quality svg, #growth svg")) plot.draw();
 }
 
 function matrix(shown) {

@@ -7,9 +7,10 @@ import * as grow from "./grow.js";
 import * as health from "./health.js";
 import * as history from "./history.js";
 import * as map from "./map.js";
+import * as reliability from "./reliability.js";
 import { on, state, emit } from "./state.js";
 
-for (const part of [around, map, health, history, grow, ask]) part.begin();
+for (const part of [around, map, health, reliability, history, grow, ask]) part.begin();
 
 on("health", (health) => {
   document.title = `${health.graph} · lkge`;

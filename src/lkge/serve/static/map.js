@@ -1,7 +1,7 @@
 /** The map of the embedding, on a canvas. */
 
 import { get } from "./api.js";
-import { byId, count, settled } from "./dom.js";
+import { byId, clipped, count, grouped, settled } from "./dom.js";
 import { Hand } from "./hand.js";
 import { shown } from "./names.js";
 import { choose, on, state } from "./state.js";
@@ -9,6 +9,7 @@ import { nearest, placed, shares, whole, zoomed } from "./view.js";
 
 const POINTS = 2000;
 const REACH = 14;
+const LETTERS = 28;
 const canvas = byId("map-canvas");
 const tip = byId("map-tip");
 const context = canvas.getContext("2d");
@@ -17,6 +18,7 @@ let spots = [];
 let view = null;
 let hovered = -1;
 let loaded = false;
+let total = 0;
 
 const nameAt = (at) => shown(points.entities[at], points.labels);
 const size = () => ({ width: canvas.clientWidth, height: canvas.clientHeight });
@@ -31,10 +33,17 @@ async function load() {
     if (now().zoom === 1) view = null;
     const few = points.entities.length === 0 ? ". It is empty" : "";
     canvas.setAttribute("aria-label", `Map of ${count(points.entities.length, "point")}${few}`);
+    share();
     colour();
   } catch (error) {
     byId("map-help").textContent = error.message;
   }
+}
+
+/** Say of how many entities the points are a sample. */
+function share() {
+  const drawn = points?.entities.length ?? 0;
+  byId("map-share").textContent = drawn && drawn < total ? `${grouped(drawn)} of ${count(total, "entity", "entities")}` : "";
 }
 
 /** Give every point its colour, and the legend its ends. */
@@ -104,13 +113,17 @@ function names(order, width, height) {
   for (const at of [first, ...order.slice(0, 400)]) {
     if (at < 0 || taken.length >= most) continue;
     const [x, y] = spots[at];
-    const text = nameAt(at).slice(0, 28);
-    const box = { left: x + 8, top: y - 8, right: x + 12 + context.measureText(text).width, bottom: y + 8 };
-    const inside = box.left > 0 && box.right < width && box.top > 0 && box.bottom < height;
+    if (x < 0 || x > width) continue;
+    const text = clipped(nameAt(at), LETTERS);
+    const gap = at === first || state.answers.has(points.entities[at]) ? 13 : 9;
+    const long = context.measureText(text).width;
+    const left = x + gap + long + 4 < width ? x + gap : x - gap - long;
+    const box = { left: left - 2, top: y - 8, right: left + long + 2, bottom: y + 8 };
+    const inside = box.left > 0 && box.top > 0 && box.bottom < height;
     if (!inside || taken.some((other) => overlap(box, other))) continue;
     taken.push(box);
-    context.strokeText(text, x + 10, y + 4);
-    context.fillText(text, x + 10, y + 4);
+    context.strokeText(text, left, y + 4);
+    context.fillText(text, left, y + 4);
   }
 }
 
@@ -162,6 +175,7 @@ export function begin() {
   byId("map-colour").addEventListener("change", colour);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colour);
   new ResizeObserver(settled(() => { if (now().zoom === 1) reset(); else draw(); }, 60)).observe(canvas);
+  on("health", ({ entities }) => { total = entities; share(); });
   for (const name of ["entity", "answers"]) on(name, draw);
   for (const name of ["version", "labels"]) on(name, () => loaded && load());
   new IntersectionObserver((seen) => { if (!loaded && seen.some((one) => one.isIntersecting)) load(); }, { rootMargin: "300px" }).observe(canvas);
