@@ -21,6 +21,7 @@ LONG = (
     "test_quality.py",
     "test_add_a_method.py",
     "test_kill.py",
+    "test_workers.py",
     "test_site.py",
 )
 """Files with tests of half a minute: they begin first, so that no process waits for one at the

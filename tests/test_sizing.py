@@ -67,3 +67,9 @@ def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert describe(config, BASE).endswith("this machine has 1.0 GiB: choose a smaller --dim")
     monkeypatch.setattr(sizing, "memory_of_machine", lambda: 2**36)
     assert "--dim" not in describe(config, BASE)
+
+
+def test_partitions_are_said_and_need_no_smaller_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "memory_of_machine", lambda: 2**30)
+    line = describe(configure({"partitions": 6}, size=BASE), BASE)
+    assert line.endswith("; 6 partitions, two at a time")

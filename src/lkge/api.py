@@ -24,13 +24,15 @@ from lkge.data import catalog, files
 from lkge.data.checked_json import read_checked_json, read_json, write_checked_json
 from lkge.data.snapshots import GrowingGraph
 from lkge.data.vocabulary import Vocabulary
+from lkge.distributed.group import joined
+from lkge.distributed.loop import PartitionedLoop, with_partitions
 from lkge.errors import DamagedFile, RunError, SettingsError
 from lkge.evaluation.results import Results
 from lkge.models.predictor import Predictor
 from lkge.reports.text import shortened
 from lkge.sizing import Size
 from lkge.training.checkpoint import Checkpoints, read_tensors, write_tensors
-from lkge.training.events import JsonlLog, Listener, by_default, every, heard
+from lkge.training.events import JsonlLog, Listener, by_default, every, heard, ignore
 from lkge.training.loop import Learned, Loop
 from lkge.training.trackers import Tracker, followed
 from lkge.training.trainer import restored
@@ -81,10 +83,15 @@ def run(
     require_graph(graph)
     named = {"dataset": graph.name, **changes} if config is None else changes
     chosen = configure(named, preset, config=config, size=None if config else size_of(graph))
+    workers = joined()
+    if out is not None:
+        chosen = with_partitions(chosen, graph, size_of(graph), workers)
+    elif chosen.training.partitions or workers.size > 1:
+        raise SettingsError("training by partitions keeps files: give a run folder by out")
     folder = None if out is None else Path(out)
     with (
-        heard(listener, chosen.training.patience) as hearing,
-        followed(trackers, chosen, folder) as follower,
+        heard(listener if workers.is_first else ignore, chosen.training.patience) as hearing,
+        followed(trackers if workers.is_first else (), chosen, folder) as follower,
     ):
         both = every(hearing, follower)
         if folder is None:
@@ -93,7 +100,9 @@ def run(
             done = Run(learned.results, learned.predictor.with_names(graph.vocabulary))
         else:
             loop = _loop(folder, graph, chosen, both)
-            _create(folder, graph, chosen)
+            if workers.is_first:
+                _create(folder, graph, chosen)
+            workers.wait()
             done = _learn(folder, loop)
         follower.finish(done.results)
         return done
@@ -127,9 +136,10 @@ def resume(
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder}: not a run folder: it has no {CONFIG}")
-    checkpoints = Checkpoints(folder / CHECKPOINT)
+    checkpoints, workers = Checkpoints(folder / CHECKPOINT), joined()
     if (folder / MODEL).is_file() and not checkpoints.exists:
-        checkpoints.remove()
+        if workers.is_first:
+            checkpoints.remove()
         return opened(folder)
     config = read_toml(folder / CONFIG)
     graph = load(config.dataset.name, data) if graph is None else graph
@@ -138,9 +148,11 @@ def resume(
         raise RunError(
             f"{folder}: was begun with other facts than {graph.name!r} has now; give the same graph"
         )
+    if workers.size > 1:
+        config = with_partitions(config, graph, size_of(graph), workers)
     with (
-        heard(listener, config.training.patience) as hearing,
-        followed(trackers, config, folder) as follower,
+        heard(listener if workers.is_first else ignore, config.training.patience) as hearing,
+        followed(trackers if workers.is_first else (), config, folder) as follower,
     ):
         done = _learn(folder, _loop(folder, graph, config, every(hearing, follower)))
         follower.finish(done.results)
@@ -180,19 +192,25 @@ def _create(folder: Path, graph: GrowingGraph, config: RunConfig) -> None:
 
 def _loop(folder: Path, graph: GrowingGraph, config: RunConfig, listener: Listener) -> Loop:
     """What learns into `folder`; nothing is written yet."""
-    both = every(JsonlLog(folder / LOG), listener)
+    workers = joined()
+    both = every(JsonlLog(folder / LOG), listener) if workers.is_first else listener
+    if config.training.partitions:
+        return PartitionedLoop(graph, config, folder, both, workers)
     return Loop(graph, config, Checkpoints(folder / CHECKPOINT), both)
 
 
 def _learn(folder: Path, loop: Loop) -> Run:
-    with files.held(folder / LOCK) as alone:
+    workers = joined()
+    with files.held(folder / LOCK) if workers.is_first else nullcontext(True) as alone:
         if not alone:
             raise RunError(f"{folder}: another process is learning this run; wait for it to end")
-        for leftover in folder.rglob(files.LEFTOVER):
+        for leftover in folder.rglob(files.LEFTOVER) if workers.is_first else ():
             leftover.unlink()
+        workers.wait()
         warm_up(loop.config, loop.listener)
         learned, vocabulary = loop.run(), loop.graph.vocabulary
-        _keep(folder, learned, vocabulary)
+        if workers.is_first:
+            _keep(folder, learned, vocabulary)
     return Run(learned.results, learned.predictor.with_names(vocabulary), folder)
 
 

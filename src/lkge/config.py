@@ -104,6 +104,9 @@ class TrainingConfig(Section):
     validation_candidates: int = setting(
         0, "Entities drawn to rank validation facts among, in a larger graph; 0: all.", ge=0
     )
+    partitions: int = setting(
+        0, "Shards of the entity rows, two of which are trained at a time; 0: by size.", ge=0
+    )
     relation_prediction_weight: float = setting(
         0.0, "Weight of relation prediction, (s, ?, o), as a second task.", ge=0
     )

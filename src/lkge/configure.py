@@ -110,6 +110,8 @@ def configure(
     method, which is evergreen where none is named. What is not in `changes` then follows from the
     `size` of the graph (`lkge.sizing`)."""
     chosen = _configured(changes, preset, config, living)
+    if living and chosen.training.partitions:
+        raise SettingsError("training.partitions has no effect in a living graph; leave it out")
     if size is None:
         return chosen
     return sized(chosen, size, {".".join(chosen.place(name)) for name in changes})
@@ -155,6 +157,7 @@ def for_living(config: RunConfig) -> RunConfig:
     """The config of a run as a living graph goes on with it: steps as in the living preset, the
     strength of a regularisation as in the run."""
     preset = LIVING if preset_of(config.method.name) == "evergreen" else LIVING_PAPER
+    config = config.with_changes({"training.partitions": 0})
     of_run = ("method", "regularization_weight", "autoencoder_weight")
     steps = {name: preset[name] for name in preset if name not in of_run and config.has(name)}
     return config.with_changes({name: steps[name] for name in steps if config.uses(name)})

@@ -86,9 +86,26 @@ def estimate(config: RunConfig, size: Size) -> Estimate:
     product, row = _speeds(dim)
     steps = 2 * size.facts / batch
     seconds = steps * (3 * 2 * batch * candidates * dim / product + (candidates + batch) * row)
-    tables = 3 + bool(training.parameter_averaging) + 2  # and the best epoch
-    memory = 4 * dim * size.entities * tables + BYTES_PER_FACT * size.facts + BYTES_OF_PROCESS
+    memory = bytes_of_tables(config, size.entities) + BYTES_PER_FACT * size.facts + BYTES_OF_PROCESS
     return Estimate(seconds, memory)
+
+
+def bytes_of_tables(config: RunConfig, entities: int) -> int:
+    """What the rows of entities take: parameters, gradient, optimizer state, their average, and two
+    of these at the best epoch."""
+    tables = 5 + bool(config.training.parameter_averaging)
+    return 4 * config.model.dim * entities * tables
+
+
+def partitions(config: RunConfig, size: Size, workers: int = 1) -> int:
+    """Into how many shards the rows of entities are divided: two for each of several workers. In
+    one process, if all take more than half of the memory, so many that two take an eighth of it;
+    otherwise 0: they are not divided."""
+    given, memory = config.training.partitions, memory_of_machine()
+    if given or workers > 1:
+        return given or 2 * workers
+    needed = bytes_of_tables(config, size.entities)
+    return 0 if needed <= memory // 2 else 2 * min(128, -(-8 * needed // memory))
 
 
 def describe(config: RunConfig, size: Size) -> str:
@@ -105,6 +122,9 @@ def describe(config: RunConfig, size: Size) -> str:
     parts.append(
         f"about {expected.seconds / 60:.1f} minutes an epoch, at most {training.max_epochs} epochs"
     )
+    if training.partitions:
+        parts.append(f"{training.partitions} partitions, two at a time")
+        return "; ".join(parts)
     parts.append(f"{expected.memory / 2**30:.1f} GiB of memory")
     if expected.memory > (there := memory_of_machine()):
         parts.append(f"this machine has {there / 2**30:.1f} GiB: choose a smaller --dim")

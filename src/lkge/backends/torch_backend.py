@@ -132,7 +132,7 @@ def _exact_scores(score: Score, queries: Tensor, entity: Tensor) -> Tensor:
 
 def _kept(numbers: Ints, targets: Ints, candidates: Candidates, scores: Tensor) -> list[Tensor]:
     """For each view, True where an entity is a candidate of a fact, (b, n): the object itself is,
-    other known answers are not."""
+    if it is below the limit, other known answers are not."""
     views = []
     for limit, until in zip(candidates.limits, candidates.until, strict=True):
         keep = np.zeros(scores.shape, dtype=np.bool_)
@@ -141,6 +141,6 @@ def _kept(numbers: Ints, targets: Ints, candidates: Candidates, scores: Tensor) 
             known = slice(candidates.starts[number], candidates.stops[number])
             others = candidates.answers[known][candidates.since[known] <= until]
             keep[row, others[others < scores.shape[1]]] = False
-            keep[row, target] = True
+            keep[row, target] = target < limit
         views.append(torch.from_numpy(keep).to(scores.device))
     return views

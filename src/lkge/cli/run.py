@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 import lkge
+from lkge import distributed
 from lkge.cli import output
 from lkge.cli.flags import config_from, given_as, option, takes_settings
 
@@ -45,9 +46,13 @@ def run(
     else:
         chosen = config_from(config, flags, preset)
         folder = out or default_folder(chosen)
-        again = f"--resume {shlex.quote(str(folder))}"
-        remedy = f"go on with it by {again}, or name another folder with --out"
-        output.require_unused(folder, remedy)
+        if _was_begun(folder):
+            resume = folder
+        elif distributed.is_first():
+            again = f"--resume {shlex.quote(str(folder))}"
+            remedy = f"go on with it by {again}, or name another folder with --out"
+            output.require_unused(folder, remedy)
+    quiet = quiet or not distributed.is_first()
     screen = output.console(stderr=as_json)
     with output.stoppable(lambda: _advice(folder, data, track or [])):
         if resume is None:
@@ -56,10 +61,21 @@ def run(
             learn = _again(folder, data)
         with output.progress(screen, chosen.training.patience, quiet) as listener:
             done = learn(listener=listener, trackers=track or [])
+    if not distributed.is_first():
+        return
     if as_json:
         output.print_json(done.results.to_json())
     else:
         _show(done)
+
+
+def _was_begun(folder: Path) -> bool:
+    """Whether torchrun has started the workers again, and they had begun this run."""
+    if not distributed.is_restarted():
+        return False
+    from lkge.distributed.group import joined
+
+    return joined().agree((folder / "config.toml").is_file())
 
 
 def default_folder(config: lkge.RunConfig) -> Path:
@@ -108,11 +124,16 @@ def _anew(
     """The function that learns the graph of the settings. The graph is loaded here; its size
     decides on settings that were not given."""
     from lkge import api
+    from lkge.distributed.group import joined
+    from lkge.distributed.loop import with_partitions
 
     graph = api.load(configured().dataset.name, data)
-    output.say_warnings(graph.warnings)
+    if distributed.is_first():
+        output.say_warnings(graph.warnings)
     size = api.size_of(graph)
     config = configured(size=size)
+    if not config.training.partitions:
+        config = with_partitions(config, graph, size, joined())
     if not quiet:
         output.say_size(config, size)
     return partial(api.run, graph, out=folder, config=config)

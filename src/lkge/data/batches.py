@@ -93,10 +93,11 @@ def query_batches(
     *,
     all_below: int = 0,
     most: int = 0,
+    represented: int = 0,
 ) -> Iterator[Batch]:
     """One epoch of softmax training: every fact once, no corruptions. The queries (s, r, ?) come
     in random order. All facts of a query are in the same batch, so a batch has about `size` facts.
-    `share`, `all_below` and `most` are those of `sample_candidates`.
+    `share`, `all_below`, `most` and `represented` are those of `sample_candidates`.
     """
     _, query, counts = np.unique(
         pack(facts[:, 0], facts[:, 1]), return_inverse=True, return_counts=True
@@ -109,8 +110,9 @@ def query_batches(
     for part in np.split(given, np.flatnonzero(starts_run(position[given] // size)))[1:]:
         none = np.empty((len(part), 0), dtype=np.int32)
         sample = sample_candidates(
-            facts[part], num_entities, share, generator, all_below=all_below, most=most
-        )
+            facts[part], num_entities, share, generator,
+            all_below=all_below, most=most, represented=represented,
+        )  # fmt: skip
         yield Batch(facts[part], none, none.astype(np.bool_), sample=sample)
 
 
@@ -123,6 +125,7 @@ def sample_candidates(
     *,
     all_below: int = 0,
     most: int = 0,
+    represented: int = 0,
 ) -> Sample | None:
     """The entities of the facts, and a random share of all entities, at most `most` if that is not
     zero. None, which stands for all entities, if `share` is 1 and `most` is zero, or if there are
@@ -131,17 +134,23 @@ def sample_candidates(
     Objects are targets of the loss; subjects are candidates because many score functions rank the
     subject of a query high. The importance of both is 1. If d of the n other entities were drawn,
     the importance of each is (n / d)^power.
+
+    The entities that can be drawn may be a random part of more, which are `represented`: then all
+    limits and importances are those of a sample of these.
     """
-    if (share >= 1 and not most) or num_entities <= all_below:
+    total = represented or num_entities
+    is_all = (share >= 1 and not most) or total <= all_below
+    if is_all and total == num_entities:
         return None
-    size = math.ceil(share * num_entities)
-    size = min(size, most) if most else size
+    size = total if is_all else math.ceil(share * total)
+    size = min(size, most) if most and not is_all else size
+    size = min(size, num_entities)
     own = np.zeros(num_entities, dtype=np.bool_)
     own[facts[:, (0, 2)]] = True
     chosen = own.copy()
     chosen[generator.choice(num_entities, size, replace=False)] = True
     num_own = int(own.sum())
-    others, drawn = num_entities - num_own, int(chosen.sum()) - num_own
+    others, drawn = total - num_own, int(chosen.sum()) - num_own
     importance = np.where(own[chosen], 1.0, (others / max(1, drawn)) ** power)
     return Sample(np.flatnonzero(chosen), importance.astype(np.float32))
 

@@ -62,6 +62,11 @@ class Method:
         self.device = run.training.device
         self.history = NO_HISTORY
 
+    def partition_obstacle(self, snapshots: int) -> str:
+        """Why a graph of so many snapshots cannot be learned by partitions (`lkge.distributed`),
+        where no hook may look at the entity table; empty if it can."""
+        return f"method {self.name} works on whole tables; evergreen, fine-tune and re-train do not"
+
     def stream(self, *purpose: int) -> np.random.Generator:
         """The random numbers of this run for one purpose; see `lkge.models.model.stream`."""
         return models.stream(self.run.training.seed, *purpose)

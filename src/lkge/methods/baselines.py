@@ -19,12 +19,18 @@ class FineTune(Method):
     name = "fine-tune"
     supports_partial_updates = True
 
+    def partition_obstacle(self, snapshots: int) -> str:
+        return ""
+
 
 @register
 class SnapshotOnly(Method):
     """Learns each snapshot alone: all rows are drawn anew before it."""
 
     name = "snapshot"
+
+    def partition_obstacle(self, snapshots: int) -> str:
+        return ""
 
     def begin(self, model: Model, snapshot: Snapshot) -> None:
         """Start over."""

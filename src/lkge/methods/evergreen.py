@@ -81,6 +81,12 @@ class Evergreen(CountingMethod):
         self._negatives: NewEntityNegatives | None = None
         self._num_old = self._snapshot = self._steps = 0
 
+    def partition_obstacle(self, snapshots: int) -> str:
+        """Only known facts can be replayed without whole tables."""
+        if snapshots == 1 or (self.uses_history and not self.config.transfer):
+            return ""
+        return "evergreen needs method.memory = 'facts' and method.transfer = false for that"
+
     def retract(self, facts: Facts) -> None:
         """Remove the facts from the counts and from the replay model."""
         if self._replay_model is not None:
@@ -262,7 +268,10 @@ class Evergreen(CountingMethod):
         self._optimizer = state
 
     def end(self, model: Model, snapshot: Snapshot) -> None:
-        """Count the queries, and train the replay model on the facts."""
+        """Count the queries, and train the replay model on the facts. Where no table is at hand
+        (`partition_obstacle`), no other snapshot follows, and nothing is replayed."""
+        if not len(model.tables.entity):
+            self._replay_model = None
         if self._replay_model is not None:
             generator = self.stream(purposes.REPLAY_MODEL, snapshot.index)
             self._replay_model = self._replay_model.with_facts(

@@ -15,8 +15,8 @@ from lkge.models.scores import Score, score_of
 (
     INITIALISE, TRAIN, REMEMBER, REPLAY, INFORM, ATTEND, ENCODE, NEIGHBOURS,
     HOLD_OUT, SUBGRAPH, EVALUATE, REPLAY_STEP, PSEUDO_QUERIES, REPLAYED_FACTS,
-    REPLAY_MODEL, VALIDATE, HISTORY, RANK,
-) = range(18)  # fmt: skip
+    REPLAY_MODEL, VALIDATE, HISTORY, RANK, PARTITION,
+) = range(19)  # fmt: skip
 """What a stream of random numbers is for; each purpose has its own."""
 
 
@@ -32,12 +32,16 @@ def xavier_parameters(
     """Rows from N(0, 2 / (rows + d)) for each table, as Xavier's rule has it; relations with
     their inverses."""
 
-    def draw(rows: int) -> torch.Tensor:
-        deviation = np.float32(math.sqrt(2 / (rows + dim)))
-        values = generator.standard_normal((rows, dim), dtype=np.float32)
-        return torch.from_numpy(values * deviation)
+    entity = xavier_rows(num_entities, num_entities, dim, generator)
+    relations = 2 * num_relations
+    return Parameters(entity, xavier_rows(relations, relations, dim, generator))
 
-    return Parameters(draw(num_entities), draw(2 * num_relations))
+
+def xavier_rows(rows: int, of: int, dim: int, generator: np.random.Generator) -> torch.Tensor:
+    """Some rows of a table that has `of` rows."""
+    deviation = np.float32(math.sqrt(2 / (of + dim)))
+    values = generator.standard_normal((rows, dim), dtype=np.float32)
+    return torch.from_numpy(values * deviation)
 
 
 class Model:

@@ -33,9 +33,6 @@ FORMAT = 1
 TRAINING = "course"
 """The key of the trainer's data in the manifest."""
 
-NAME = re.compile(r"(start|epoch)-\d+\.safetensors", re.ASCII)
-"""The files of a checkpoint."""
-
 Tensors = Mapping[str, Tensor]
 
 TIME_SHARE = 0.05
@@ -70,6 +67,8 @@ class Saved:
 class Checkpoints:
     """The checkpoint of one run, in one folder."""
 
+    file_name = re.compile(r"(start|epoch)-\d+\.safetensors", re.ASCII)
+
     def __init__(self, folder: Path) -> None:
         self.folder, self._manifest = folder, folder / MANIFEST
         self._files: dict[str, dict[str, str]] = {}
@@ -82,7 +81,8 @@ class Checkpoints:
 
     def save_start(self, tensors: Tensors, progress: Mapping[str, Any]) -> None:
         """A new snapshot begins; the files of the last one are removed."""
-        self._files = {"start": self._write("start", tensors)}
+        self._files = {}
+        self._files["start"] = self._write("start", tensors)
         self._publish(progress)
 
     def save_epoch(self, tensors: Tensors, progress: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ class Checkpoints:
         if manifest.get("format") != FORMAT:
             raise RunError(f"{self._manifest}: written in another format; start a new run")
         try:
-            files = {part: _entry(manifest["files"][part]) for part in manifest["files"]}
+            files = {part: self._entry(manifest["files"][part]) for part in manifest["files"]}
             serial, progress = int(manifest["serial"]), dict(manifest["progress"])
         except (LookupError, TypeError, ValueError) as error:
             complaint = f"{self._manifest}: damaged, not of a checkpoint: {error!r}"
@@ -107,6 +107,7 @@ class Checkpoints:
         parts = {
             part: read_tensors(self.folder / entry["name"], entry["sha256"])
             for part, entry in self._files.items()
+            if part in ("start", "epoch")
         }
         return Saved(parts.get("start", {}), parts.get("epoch"), progress)
 
@@ -134,10 +135,22 @@ class Checkpoints:
                 sync_folder(self.folder)
                 shutil.rmtree(self.folder)
 
+    def agreed(self, is_due: bool) -> bool:
+        """Whether to save now; where several processes write one checkpoint, one decides."""
+        return is_due
+
+    def _entry(self, entry: Mapping[str, str]) -> dict[str, str]:
+        """Name and digest of a file of a checkpoint; the name is one that is given here."""
+        if not self.file_name.fullmatch(entry["name"]):
+            raise ValueError(entry["name"])
+        return {"name": entry["name"], "sha256": entry["sha256"]}
+
     def _write(self, part: str, tensors: Tensors) -> dict[str, str]:
         self._serial += 1
-        name = f"{part}-{self._serial}.safetensors"
         self.folder.mkdir(parents=True, exist_ok=True)
+        return self._file(f"{part}-{self._serial}.safetensors", tensors)
+
+    def _file(self, name: str, tensors: Tensors) -> dict[str, str]:
         return {"name": name, "sha256": write_tensors(self.folder / name, tensors)}
 
     def _publish(self, progress: Mapping[str, Any]) -> None:
@@ -162,7 +175,7 @@ class CheckpointSaver:
 
     def save(self, state: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]]) -> None:
         """Save what `state` returns, if the interval has passed."""
-        if time.monotonic() - self._last < self._interval:
+        if not self._checkpoints.agreed(time.monotonic() - self._last >= self._interval):
             return
         started = time.monotonic()
         tensors, training = state()
@@ -171,13 +184,6 @@ class CheckpointSaver:
         self._last = time.monotonic()
         if self._interval:
             self._interval = max(self._interval, (self._last - started) / TIME_SHARE)
-
-
-def _entry(entry: Mapping[str, str]) -> dict[str, str]:
-    """Name and digest of a file of a checkpoint; the name is one that is given here."""
-    if not NAME.fullmatch(entry["name"]):
-        raise ValueError(entry["name"])
-    return {"name": entry["name"], "sha256": entry["sha256"]}
 
 
 def with_prefix(prefix: str, tensors: Tensors) -> dict[str, Tensor]:

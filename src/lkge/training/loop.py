@@ -75,7 +75,7 @@ class Loop:
         record, digest = provenance.provenance(), graph.digest()
         name, settings = config.method.name, config.to_dict()
         self.results = Results(graph.name, name, settings, provenance=record, data_digest=digest)
-        self._model = Model(config)
+        self._model = self._new_model()
         self._method: Method = method_named(config.method.name)(config)
         self._evaluator = Evaluator(graph)
         self._checkpoints, self._interval = checkpoints, seconds_between_checkpoints
@@ -90,7 +90,7 @@ class Loop:
             before = Results.from_json(saved.progress["results"])
             record = provenance.continued(before.provenance, self.results.provenance)
             self.results = dataclasses.replace(before, provenance=record)
-            restore(self._model, self._method, saved.start)
+            self._restore(saved)
         first = len(self.results.snapshots)
         done = saved.training["epochs"] if saved and saved.epoch else 0
         name, method = self.graph.name, self.config.method.name
@@ -102,15 +102,14 @@ class Loop:
         self.listener(events.RunFinished(self.results.seconds))
         return Learned(self.results, self._model, self._method)
 
+    def _restore(self, saved: Saved) -> None:
+        """Go back to the start of the snapshot that was being learned."""
+        restore(self._model, self._method, saved.start)
+
     def _learn(self, snapshot: Snapshot, saved: Saved | None) -> None:
         """Train a snapshot without its test facts; evaluate before (forward transfer) and after."""
-        validator, saver = Validator(self.graph.snapshots[: snapshot.index + 1]), None
-        if self._checkpoints is not None:
-            saver = CheckpointSaver(self._checkpoints, self._interval, self._progress())
-        bare = dataclasses.replace(snapshot, test=no_facts())
-        parts = self._model, self._method, bare, validator
-        history = self._history(snapshot.index)
-        trainer = Trainer(*parts, listener=self.listener, saver=saver, history=history)
+        validator = Validator(self.graph.snapshots[: snapshot.index + 1])
+        trainer = self._trainer(dataclasses.replace(snapshot, test=no_facts()), validator)
         trainer.prepare()
         forward = self._evaluate(snapshot.index, [snapshot.index]) if snapshot.index else []
         trainer.begin(saved)
@@ -134,6 +133,24 @@ class Loop:
             )
         )
 
+    def _new_model(self) -> Model:
+        return Model(self.config)
+
+    def _trainer(self, snapshot: Snapshot, validator: Validator) -> Trainer:
+        """What learns a snapshot."""
+        parts = self._model, self._method, snapshot, validator
+        history, saver = self._history(snapshot.index), self._saver()
+        return Trainer(*parts, listener=self.listener, saver=saver, history=history)
+
+    def _saver(self) -> CheckpointSaver | None:
+        if self._checkpoints is None:
+            return None
+        return CheckpointSaver(self._checkpoints, self._interval, self._progress())
+
+    def _predictor(self) -> Predictor:
+        """What answers now."""
+        return self._method.predictor(self._model)
+
     def _history(self, index: int) -> History:
         """The training facts of the snapshots before this one, if the method uses them."""
         if not self._method.uses_history:
@@ -148,7 +165,7 @@ class Loop:
         """The tests ranked with M_i; after `prepare` of snapshot i it is still M_{i-1}."""
         queries = sum(2 * len(self.graph.snapshots[j].test) for j in tests)
         self.listener(events.Evaluating(i, queries))
-        return self._evaluator.ranked(self._method.predictor(self._model), i, tests)
+        return self._evaluator.ranked(self._predictor(), i, tests)
 
     def _relations(self, tests: Sequence[RankedTest]) -> dict[str, dict[str, Accuracy]]:
         """By protocol and name of the relation, the accuracy over all tests."""
@@ -170,7 +187,7 @@ class Loop:
             relations=snapshot.num_relations,
             **dataclasses.asdict(result),
             carried_bytes=self._carried_bytes(snapshot.index),
-            union_valid_mrr=validator.union_mrr(self._method.predictor(self._model)),
+            union_valid_mrr=validator.union_mrr(self._predictor()),
             note=self._method.note(),
         )
 

@@ -149,22 +149,27 @@ class Trainer:
             new = with_inverses(no_facts()) if self._review else self._edges
             model.expect(max(1.0, method.facts_per_entity(new, snapshot)))
             self._loss = method.loss(model)
-            self._optimizer = optimizer_of(self._config, model.tables, model.backend)
-            self._optimizer.learning_rate = method.learning_rate(snapshot)
-            carried = method.optimizer_state()
-            if carried:
-                self._optimizer.load_state(grown(carried, self._optimizer.state()))
-            self._carries_optimizer = carried is not None
-            self._gradient = Gradient.like(model.tables)
-            self._average: Average | None = None
-            if self._config.training.parameter_averaging:
-                steps = self._num_edges // method.batch_size(self._num_edges)
-                interval = averaging_interval(len(model.tables.entity), steps)
-                decay = self._config.training.averaging_decay
-                self._average = Average(model.tables, decay, interval)
+            self._begin_optimizer()
             self._sample = self._validation_sample()
         if saved is not None and saved.epoch is not None and saved.training:
             self.load_state(saved.epoch, saved.training)
+
+    def _begin_optimizer(self) -> None:
+        """The optimizer, with what it carries over, and the average."""
+        model, method = self.model, self.method
+        self._optimizer = optimizer_of(self._config, model.tables, model.backend)
+        self._optimizer.learning_rate = method.learning_rate(self.snapshot)
+        carried = method.optimizer_state()
+        if carried:
+            self._optimizer.load_state(grown(carried, self._optimizer.state()))
+        self._carries_optimizer = carried is not None
+        self._gradient = Gradient.like(model.tables)
+        self._average: Average | None = None
+        if self._config.training.parameter_averaging:
+            steps = self._num_edges // method.batch_size(self._num_edges)
+            interval = averaging_interval(len(model.tables.entity), steps)
+            decay = self._config.training.averaging_decay
+            self._average = Average(model.tables, decay, interval)
 
     def train(self) -> None:
         """Epochs until validation no longer gains; then the best epoch is restored."""
@@ -182,6 +187,9 @@ class Trainer:
             if self._saver is not None:
                 self._saver.save(self.state)
             interrupt.check()
+        self._restore_best()
+
+    def _restore_best(self) -> None:
         if self._best:
             self.model.tables = Parameters.from_named(self._best, "best")
             self.method.load_working_state(without_prefix("best-working.", self._best))
@@ -331,20 +339,29 @@ class Trainer:
 
     def _batches(self, edges: Facts) -> Iterator[Batch]:
         """One epoch: the facts, then the retracted facts."""
-        training, entities = self._config.training, self.snapshot.num_entities
-        generator = stream(training.seed, TRAIN, self.snapshot.index, self.progress.epochs)
-        negatives, size = self.method.negatives(self.model), self.method.batch_size(self._num_edges)
-        if negatives:
-            share = training.negatives_shared_by
-            facts = batches(edges, size, negatives, entities, generator, share)
-        else:
-            fraction, all_below = training.candidate_fraction, training.all_candidates_below
-            limits = {"all_below": all_below, "most": training.max_candidates}
-            facts = query_batches(edges, size, generator, entities, fraction, **limits)
-        lowered, size = max(1, negatives), self.method.retraction_batch_size or size
+        entities, method = self.snapshot.num_entities, self.method
+        purpose = TRAIN, self.snapshot.index, self.progress.epochs
+        generator = stream(self._config.training.seed, *purpose)
+        facts = self._fact_batches(edges, entities, generator)
+        lowered = max(1, method.negatives(self.model))
+        size = method.retraction_batch_size or method.batch_size(self._num_edges)
         return chain(
             facts, retraction_batches(self._retracted_edges, size, lowered, entities, generator)
         )
+
+    def _fact_batches(
+        self, edges: Facts, entities: int, generator: np.random.Generator
+    ) -> Iterator[Batch]:
+        """The facts once, contrasted with others of the first `entities`, which stand for all."""
+        training, negatives = self._config.training, self.method.negatives(self.model)
+        size = self.method.batch_size(self._num_edges)
+        if negatives:
+            share = training.negatives_shared_by
+            return batches(edges, size, negatives, entities, generator, share)
+        fraction, all_below = training.candidate_fraction, training.all_candidates_below
+        limits = {"all_below": all_below, "most": training.max_candidates}
+        limits["represented"] = self.snapshot.num_entities
+        return query_batches(edges, size, generator, entities, fraction, **limits)
 
     @property
     def _inference_tables(self) -> Parameters:
