@@ -22,7 +22,7 @@ TABLES = xavier_parameters(OLD + NEW, RELATIONS, DIM, GENERATOR)
 
 def negatives(score: Score, facts: int = 3000, candidates: int = OLD) -> NewEntityNegatives:
     history = History(KnownFacts.build([FACTS]))
-    return NewEntityNegatives(score, history, OLD, facts, candidates, weight=2.5)
+    return NewEntityNegatives(score, history, OLD, OLD, facts, candidates, weight=2.5)
 
 
 def gradient_of(term: NewEntityNegatives, tables: Parameters = TABLES, seed: int = 0) -> Gradient:
@@ -60,6 +60,14 @@ def test_fewer_candidates_estimate_the_same() -> None:
     ]
     mean = torch.stack(drawn).mean(0)
     assert float((mean - whole).norm() / whole.norm()) < 0.1
+
+
+def test_entities_outside_of_the_tables_count() -> None:
+    """Old entities like those in the tables, ten for each, take most of the probability."""
+    whole, part = gradient_of(negatives(ComplEx())), negatives(ComplEx())
+    among_more = gradient_of(replace(part, num_old=10 * OLD))
+    share = among_more.entity.values[OLD:].norm() / whole.entity.values[OLD:].norm()
+    assert 0.1 < float(share) < 0.2
 
 
 def test_steps_take_the_scores_of_new_entities_down() -> None:

@@ -52,6 +52,10 @@ class Method:
     """Whether it trains on known facts of earlier snapshots. Then the trainer sets `history` before
     all hooks; a benchmark run and a living graph both have one. `__init__` may set it."""
 
+    num_entities: int = 0
+    """The entities of the graph. The trainer sets it before all hooks; a snapshot has only a part
+    of them where an update trains a subgraph."""
+
     retraction_batch_size: int | None = None
     """Retracted facts of a step, inverses among them; a smaller batch weighs less in proportion.
     None: as many as new facts, and no such weight."""

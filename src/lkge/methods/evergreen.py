@@ -150,9 +150,16 @@ class Evergreen(CountingMethod):
         some = config.negative_queries and 0 < self._num_old < len(model.tables.entity)
         if not some or self.run.training.loss != "softmax":
             return None
-        sizes = config.negative_queries, config.negative_candidates
-        weight = replay.facts_of_a_step(size)
-        return NewEntityNegatives(model.score, self.history, self._num_old, *sizes, weight)
+        new = len(model.tables.entity) - self._num_old
+        return NewEntityNegatives(
+            model.score,
+            self.history,
+            first_new=self._num_old,
+            num_old=self.num_entities - new,
+            facts=config.negative_queries,
+            candidates=config.negative_candidates,
+            weight=replay.facts_of_a_step(size),
+        )
 
     def _weight(self, snapshot: Snapshot) -> float:
         """δ. What exceeds 1 counts only for the share of new facts that name nothing new, as others

@@ -26,6 +26,7 @@ from lkge.models.scores import Score
 class NewEntityNegatives:
     """Of the entities from id `first_new` on.
 
+    num_old     old entities of the graph, of which the tables may have a part
     facts       known facts of a step
     candidates  old entities of a step, by which the sums over all are estimated
     weight      of all known facts that a step stands for, inverses among them, in its mean loss
@@ -34,6 +35,7 @@ class NewEntityNegatives:
     score: Score
     history: History
     first_new: int
+    num_old: int
     facts: int
     candidates: int
     weight: float
@@ -53,7 +55,7 @@ class NewEntityNegatives:
         queries = self.score.compose(heads, relations)
         among_old = torch.logsumexp(self.score.candidates(queries, entities), dim=1)
         of_facts = self.score.score(heads, relations, tails)
-        old = torch.logaddexp(among_old + math.log(self.first_new / size), of_facts)
+        old = torch.logaddexp(among_old + math.log(self.num_old / size), of_facts)
         rows = tables.entity[self.first_new :].detach().requires_grad_()
         new = self.score.candidates(queries, self.score.prepare_entities(rows))
         share = torch.logaddexp(old, torch.logsumexp(new, dim=1)) - old

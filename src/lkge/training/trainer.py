@@ -115,7 +115,7 @@ class Trainer:
         self._validator = validator
         self._retracted = no_facts() if retracted is None else retracted
         self._listener, self._saver = listener, saver
-        self._num_entities = num_entities or snapshot.num_entities
+        self._num_entities = method.num_entities = num_entities or snapshot.num_entities
         self._config = model.config
         self._seconds_outside_epochs = 0.0
         self._best: State = {}
