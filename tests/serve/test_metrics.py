@@ -29,6 +29,7 @@ QUALITY = {
     "by_age": {},
     "drift": 0.125,
     "total_drift": 0.25,
+    "reliability": None,
     **dict.fromkeys(("last_update", "touched_facts", "untouched_facts", "residue"), NOTHING),
 }
 
